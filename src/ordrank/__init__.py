@@ -1,0 +1,37 @@
+"""Rank pictures by an ordered label with a learned distance.
+
+>>> from ordrank import CMDSMetric, OrdinalRanker
+>>> ranker = OrdinalRanker(metric=CMDSMetric(solver="fast", scale="fixed"))
+
+Public names are loaded on first use, so that ``import ordrank`` stays fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ordrank._types import Ranking as Ranking
+    from ordrank.estimators.cmds_metric import CMDSMetric as CMDSMetric
+    from ordrank.estimators.ldmlr import LDMLR as LDMLR
+    from ordrank.estimators.ranker import OrdinalRanker as OrdinalRanker
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "CMDSMetric": "ordrank.estimators.cmds_metric",
+    "LDMLR": "ordrank.estimators.ldmlr",
+    "OrdinalRanker": "ordrank.estimators.ranker",
+    "Ranking": "ordrank._types",
+}
+
+__all__ = ["LDMLR", "CMDSMetric", "OrdinalRanker", "Ranking"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'ordrank' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,7 @@
+"""scikit-learn estimators: objectives and solvers behind ``fit``, ``transform`` and ``predict``."""
+
+from ordrank.estimators.cmds_metric import CMDSMetric
+from ordrank.estimators.ldmlr import LDMLR
+from ordrank.estimators.ranker import OrdinalRanker
+
+__all__ = ["LDMLR", "CMDSMetric", "OrdinalRanker"]

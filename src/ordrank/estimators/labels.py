@@ -1,0 +1,90 @@
+"""Ordered labels as users give them: numbers, or an ordered pandas categorical."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d
+
+from ordrank._types import FloatArray, IntArray
+from ordrank.errors import InputError
+
+
+@dataclass(frozen=True)
+class OrdinalLabels:
+    """Labels as numbers, and the way back to what the user gave.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        One number per sample; for named grades the position of the name in its order.
+    distinct : ndarray of shape (m,)
+        The distinct values that occur, rising.
+    index : ndarray of shape (n,)
+        Position of each value in ``distinct``.
+    names : ndarray of object, or None
+        All grade names in their order, for an ordered categorical.
+    """
+
+    values: FloatArray
+    distinct: FloatArray
+    index: IntArray
+    names: NDArray[Any] | None
+
+    def decode(self, values: FloatArray) -> NDArray[Any]:
+        """Values as the user knows them: themselves, or the nearest grade's name (None for NaN)."""
+        if self.names is None:
+            return values
+        blank = np.isnan(values)
+        # Half-way between two names the lower one is taken.
+        nearest = np.ceil(np.where(blank, 0.0, values) - 0.5).astype(int)
+        decoded = self.names[np.clip(nearest, 0, len(self.names) - 1)]
+        return np.where(blank, None, decoded)
+
+
+def encode_labels(y: Any) -> tuple[Any, NDArray[Any] | None]:
+    """Numbers for y, and the grade names in their order where y is an ordered categorical.
+
+    Anything that is neither is left to scikit-learn's validation, except text, which has no order.
+    """
+    if y is None:  # scikit-learn's validation has the sentence for this
+        return None, None
+    categorical = getattr(y, "cat", y)  # a pandas Series keeps its categorical there
+    if hasattr(categorical, "categories") and hasattr(categorical, "codes"):
+        return _encode_categorical(categorical)
+    values = column_or_1d(y, warn=True)
+    if values.dtype.kind in "biuf":
+        return values, None
+    try:
+        return np.asarray(values, dtype=object).astype(np.float64), None
+    except (TypeError, ValueError):
+        raise InputError(
+            f"Unknown label type: y holds {type(values[0]).__name__} values, for example {values[0]!r}. Labels "
+            "must be numbers, or an ordered pandas categorical: pd.Categorical(y, categories=[...], ordered=True)"
+        ) from None
+
+
+def _encode_categorical(categorical: Any) -> tuple[FloatArray, NDArray[Any]]:
+    if not categorical.ordered:
+        raise InputError(
+            "y is a categorical without an order; give it one with pd.Categorical(y, categories=[lowest, ..., "
+            "highest], ordered=True)"
+        )
+    codes = np.asarray(categorical.codes, dtype=np.float64)
+    if (codes < 0).any():
+        raise InputError(f"y has {int((codes < 0).sum())} missing grades; leave those samples out")
+    return codes, np.asarray(categorical.categories, dtype=object)
+
+
+def ordinal_labels(values: Any, names: NDArray[Any] | None) -> OrdinalLabels:
+    """Group validated numeric labels; at least two different ones are needed."""
+    numbers = np.asarray(values, dtype=np.float64)
+    distinct, index = np.unique(numbers, return_inverse=True)
+    if len(distinct) < 2:
+        raise InputError(
+            f"all {len(numbers)} samples have the same label (1 class), {distinct[0]:g}; an order needs two or more"
+        )
+    return OrdinalLabels(numbers, distinct, index, names)

@@ -1,0 +1,139 @@
+"""LDMLR, the convex baseline the paper compares itself with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank.backend import backend_of
+from ordrank.estimators.linear_metric import LinearMetric
+from ordrank.estimators.parameters import check_choice, check_integer, check_number
+from ordrank.geometry import label_distances
+from ordrank.neighbors import target_neighbors
+from ordrank.objectives import LDMLRObjective
+from ordrank.objectives.ldmlr import ordinal_scatter
+from ordrank.solvers import projected_gradient
+
+
+class LDMLR(LinearMetric):
+    r"""Linear distance metric learning for ranking (Li et al. 2015).
+
+    Learns A ⪰ 0 that pushes different labels apart, the more the further they differ, and keeps target
+    neighbours at their distance:
+
+    .. math:: \min_{A\succeq 0}\ -\sum_{ij}\omega_{ij}d_A^2(x_i, x_j)
+              + \mu\sum_p\left(d_A^2 - d_I^2\right)^2, \qquad
+              \omega_{ij} = (|r_i - r_j| + 1)^p \text{ if } r_i \ne r_j \text{ else } 0
+
+    starting from A = I. Where the differences of target neighbours do not span the differences of labels, as
+    always with fewer samples than features, the objective has no minimum and A depends on ``max_iter``.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Target neighbours K of each sample.
+    mu : float, default=1e3
+        Weight of the local term.
+    p : float, default=1.0
+        Exponent of the weights.
+    step : {"unit", "exact"}, default="unit"
+        The literal update A ← Π(A - ∇h(A)), which converges on suitably scaled data only, or a convergent
+        projected gradient with exact steps.
+    max_iter : int, default=30
+        Iterations, T in the paper: 30 for UMIST, 50 for FG-NET.
+    tol : float, default=1e-8
+        Stop when the relative change of A falls below it.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (rank, n_features)
+        L with A = LᵀL, one row for each positive eigenvalue of A, largest first.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the training samples; ``transform`` subtracts it.
+    labels_ : ndarray of shape (m,)
+        Distinct labels; positions in their order for a categorical.
+    bounded_ : bool
+        Whether the objective has a minimum on these data.
+    objective_, n_iter_, stop_reason_, history_
+        Final objective, iterations, why the solver stopped, and its path.
+    n_features_in_ : int
+        Number of features; ``feature_names_in_`` where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ordrank import LDMLR
+    >>> rng = np.random.default_rng(0)
+    >>> X, grade = rng.normal(size=(60, 4)), np.repeat([1, 2, 5], 20)
+    >>> LDMLR(mu=1.0, step="exact", max_iter=500).fit(X, grade).get_mahalanobis_matrix().shape
+    (4, 4)
+    """
+
+    def __init__(self, *, n_neighbors=5, mu=1e3, p=1.0, step="unit", max_iter=30, tol=1e-8):
+        self.n_neighbors = n_neighbors
+        self.mu = mu
+        self.p = p
+        self.step = step
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def fit(self, X, y):
+        """Learn the distance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples. They are centred here; scaling is left to the caller.
+        y : array-like of shape (n,)
+            Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
+
+        Returns
+        -------
+        LDMLR
+            Itself.
+        """
+        check_integer("n_neighbors", self.n_neighbors, minimum=1)
+        check_integer("max_iter", self.max_iter, minimum=1)
+        check_number("mu", self.mu, above=0)
+        check_number("p", self.p, above=0)
+        check_number("tol", self.tol, at_least=0)
+        check_choice("step", self.step, ("unit", "exact"))
+        X, labels = self._validated(X, y)
+        self.labels_ = labels.distinct
+        neighbors = target_neighbors(X, labels.index, self.n_neighbors)
+        pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
+        weights = label_distances(labels.distinct, beta=1.0) ** self.p
+        scatter = ordinal_scatter(X, labels.index, weights)
+        objective = LDMLRObjective(X, scatter, pairs, neighbors.squared_distances, mu=self.mu)
+        start = np.eye(X.shape[1], dtype=X.dtype)
+        # The literal step may run to infinity, where the solver stops and says so.
+        with np.errstate(over="ignore", invalid="ignore"):
+            result = projected_gradient(objective, start, step=self.step, max_iter=self.max_iter, tol=self.tol)
+        self.components_ = _factor(result.x)
+        self.bounded_ = _is_bounded(scatter, X, pairs.laplacian_product(np.ones(len(neighbors), X.dtype), X))
+        hint = (
+            "Raise max_iter, or use step='exact'."
+            if self.bounded_
+            else "The objective has no minimum on these data, because differences between labels leave the span "
+            "of the differences between target neighbours: A depends on max_iter. Reduce the number of features."
+        )
+        self._record(result, hint)
+        return self
+
+
+def _factor(A: NDArray[np.floating]) -> NDArray[np.floating]:
+    """L with A = LᵀL from the positive eigenvalues of A, largest first; at least one row."""
+    values, vectors = np.linalg.eigh(A)
+    rank = max(1, int((values > values[-1] * len(A) * np.finfo(A.dtype).eps).sum()))
+    return (vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))).T[:rank].copy()
+
+
+def _is_bounded(scatter: NDArray[np.floating], X: NDArray[np.floating], laplacian_X: NDArray[np.floating]) -> bool:
+    """Whether the label scatter C vanishes wherever all target differences do.
+
+    Along A = vvᵀ with v orthogonal to every δ_p the local term is constant and -vᵀCv is all that changes.
+    """
+    values, vectors = np.linalg.eigh(X.T @ laplacian_X)
+    null = vectors[:, values <= values[-1] * len(values) * np.finfo(X.dtype).eps]
+    largest = np.abs(null.T @ scatter @ null).max(initial=0.0)
+    return bool(largest <= 1e3 * len(values) * np.finfo(X.dtype).eps * np.abs(scatter).max())

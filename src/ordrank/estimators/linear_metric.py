@@ -1,0 +1,110 @@
+"""What every estimator of a linear map L shares: the distance ‖L(x - x′)‖ in its several forms."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ordrank._types import FloatArray, SolverResult
+from ordrank.errors import InputError
+from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
+
+
+@dataclass(frozen=True)
+class MahalanobisDistance:
+    """Picklable distance function between two vectors, ‖L(u - v)‖."""
+
+    components: NDArray[np.floating]
+
+    def __call__(self, u: ArrayLike, v: ArrayLike) -> float:
+        """Distance between u (d,) and v (d,)."""
+        return float(np.linalg.norm(self.components @ (np.asarray(u) - np.asarray(v))))
+
+
+class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the estimators that learn ``components_`` (s, d) and ``mean_`` (d,)."""
+
+    def transform(self, X):
+        """Map samples to the space in which Euclidean distance is the learned one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, s)
+            ``(X - mean_) @ components_.T``
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return (X - self.mean_.astype(X.dtype, copy=False)) @ self.components_.T.astype(X.dtype, copy=False)
+
+    def pair_distance(self, pairs: ArrayLike) -> FloatArray:
+        """Learned distance of each pair.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, d)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        pairs = check_array(pairs, allow_nd=True, dtype=np.float64)
+        if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
+            raise InputError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}), got {pairs.shape}")
+        return np.linalg.norm((pairs[:, 0] - pairs[:, 1]) @ self.components_.T, axis=1)
+
+    def get_mahalanobis_matrix(self) -> NDArray[np.floating]:
+        """A = LᵀL, of shape (d, d)."""
+        check_is_fitted(self)
+        return self.components_.T @ self.components_
+
+    def get_metric(self) -> MahalanobisDistance:
+        """Learned distance as a function of two vectors, for libraries that take a callable."""
+        check_is_fitted(self)
+        return MahalanobisDistance(self.components_.copy())
+
+    def _validated(self, X: Any, y: Any) -> tuple[NDArray[np.floating], OrdinalLabels]:
+        """Centred samples and grouped labels; sets ``mean_``."""
+        values, names = encode_labels(y)
+        X, values = validate_data(
+            self, X, values, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
+        )
+        labels = ordinal_labels(values, names)
+        if not (X[0] != X).any():
+            raise InputError("all samples are identical: every feature is constant, there is no distance to learn")
+        self.mean_ = X.mean(axis=0, dtype=np.float64)
+        return X - self.mean_.astype(X.dtype), labels
+
+    def _record(self, result: SolverResult, hint: str) -> None:
+        """Keep what the solver did on the estimator, and warn if it stopped early."""
+        self.objective_ = result.value
+        self.n_iter_ = max(1, result.n_iter)  # finding that the start is a solution counts as an iteration
+        self.stop_reason_ = result.stop_reason
+        self.history_ = result.history
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {result.n_iter} iterations: {result.stop_reason}. {hint}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

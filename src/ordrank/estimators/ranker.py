@@ -1,0 +1,211 @@
+"""Grading and ranking with a learned distance."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ordrank._types import FloatArray, IntArray, Ranking
+from ordrank.errors import NeighborsCappedWarning
+from ordrank.estimators.cmds_metric import CMDSMetric
+from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
+from ordrank.estimators.parameters import check_choice, check_integer
+from ordrank.neighbors import k_nearest
+
+
+class OrdinalRanker(RegressorMixin, BaseEstimator):
+    """Any metric with nearest neighbours: the grade of a query, and the most relevant samples in order.
+
+    Parameters
+    ----------
+    metric : estimator, optional
+        A transformer whose output space has the wanted Euclidean distance, for example ``CMDSMetric``,
+        ``LDMLR``, a pipeline that ends in one, or ``"passthrough"`` for the distance of the features
+        themselves. It is cloned and fitted. By default the converged linear map with a fixed scale and a
+        ridge of one percent of the mean feature scatter.
+    n_neighbors : int, default=5
+        Neighbours that vote on the grade.
+    aggregate : {"median", "mean"}, default="median"
+        How votes become a grade. The median minimises the absolute error and is always one of the grades;
+        between two equal halves the lower grade is taken.
+    weights : {"distance", "uniform"}, default="distance"
+        Votes count one over their distance, or all the same.
+
+    Attributes
+    ----------
+    metric_ : estimator
+        The fitted metric; the string ``"passthrough"`` if that was given.
+    labels_ : ndarray of shape (m,)
+        Distinct labels as given to ``fit``: numbers, or names in their order.
+    embedding_ : ndarray of shape (n, s)
+        Training samples in the space of the metric.
+    n_features_in_ : int
+        Number of features; ``feature_names_in_`` where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ordrank import OrdinalRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X, grade = rng.normal(size=(60, 8)), np.repeat([1, 2, 5], 20)
+    >>> X[:, 0] += 3 * grade
+    >>> ranker = OrdinalRanker().fit(X, grade)
+    >>> ranker.predict(X[:1])
+    array([1.])
+    >>> ranker.rank(X[:1], k=3).indices.shape
+    (1, 3)
+    """
+
+    def __init__(self, metric=None, *, n_neighbors=5, aggregate="median", weights="distance"):
+        self.metric = metric
+        self.n_neighbors = n_neighbors
+        self.aggregate = aggregate
+        self.weights = weights
+
+    def fit(self, X, y):
+        """Fit the metric and keep the training samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
+
+        Returns
+        -------
+        OrdinalRanker
+            Itself.
+        """
+        check_integer("n_neighbors", self.n_neighbors, minimum=1)
+        check_choice("aggregate", self.aggregate, ("median", "mean"))
+        check_choice("weights", self.weights, ("distance", "uniform"))
+        values, names = encode_labels(y)
+        checked, values = validate_data(
+            self, X, values, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
+        )
+        self._labels: OrdinalLabels = ordinal_labels(values, names)
+        self.labels_ = self._labels.decode(self._labels.distinct)
+        if self.n_neighbors > len(checked):
+            warnings.warn(
+                f"n_neighbors={self.n_neighbors} is more than the {len(checked)} samples; all of them vote",
+                NeighborsCappedWarning,
+                stacklevel=2,
+            )
+        self.metric_ = self._unfitted_metric(checked)
+        if self.metric_ != "passthrough":
+            self.metric_.fit(checked, self._labels.values)
+        self.embedding_ = self._embed(checked)
+        return self
+
+    def predict(self, X) -> NDArray:
+        """Estimated grade of each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, d)
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            Numbers; for an ordered categorical the names of the (nearest) grades.
+        """
+        grades = self._grade(self._queries(X))
+        return self._labels.decode(grades)
+
+    def rank(self, X, k=10, *, within_grade=False) -> Ranking:
+        """Most relevant training samples for each query, nearest first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, d)
+        k : int, default=10
+            How many; no more than there are training samples are returned.
+        within_grade : bool, default=False
+            Only samples of the query's estimated grade (the label nearest to the estimate). Rows of grades
+            with fewer than k samples are filled up with -1.
+
+        Returns
+        -------
+        Ranking
+        """
+        check_integer("k", k, minimum=1)
+        queries = self._queries(X)
+        k = min(k, len(self.embedding_))
+        if within_grade:
+            indices, distances = self._rank_within_grade(queries, k)
+        else:
+            indices, distances = k_nearest(self.embedding_, queries, k)
+        values = np.where(indices < 0, np.nan, self._labels.values[indices])
+        return Ranking(indices, distances, self._labels.decode(values))
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Coefficient of determination R² of the estimated grades, as for every scikit-learn regressor."""
+        queries = self._queries(X)
+        values, _ = encode_labels(y)
+        return r2_score(values, self._grade(queries), sample_weight=sample_weight)
+
+    def _unfitted_metric(self, X: NDArray[np.floating]):
+        if self.metric is not None:
+            return self.metric if isinstance(self.metric, str) else clone(self.metric)
+        return CMDSMetric(
+            n_components=min(3, X.shape[1]),
+            solver="fast",
+            scale="fixed",
+            init="lstsq",
+            mu=0.0,
+            alpha=0.01 * float(X.var(axis=0, dtype=np.float64).mean()) * len(X),
+        )
+
+    def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        return X if self.metric_ == "passthrough" else np.asarray(self.metric_.transform(X))
+
+    def _queries(self, X) -> NDArray[np.floating]:
+        check_is_fitted(self)
+        return self._embed(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+
+    def _grade(self, queries: NDArray[np.floating]) -> FloatArray:
+        """Votes of the nearest neighbours, as a number for each query."""
+        k = min(self.n_neighbors, len(self.embedding_))
+        indices, distances = k_nearest(self.embedding_, queries, k)
+        votes = self._labels.values[indices]
+        weights = vote_weights(distances) if self.weights == "distance" else np.ones_like(distances)
+        if self.aggregate == "median":
+            return weighted_median(votes, weights)
+        return (votes * weights).sum(axis=1) / weights.sum(axis=1)
+
+    def _rank_within_grade(self, queries: NDArray[np.floating], k: int) -> tuple[IntArray, FloatArray]:
+        grades = self._grade(queries)
+        nearest_label = np.abs(grades[:, None] - self._labels.distinct[None, :]).argmin(axis=1)
+        indices = np.full((len(queries), k), -1, dtype=np.int64)
+        distances = np.full((len(queries), k), np.inf)
+        for label in np.unique(nearest_label):
+            asking = np.flatnonzero(nearest_label == label)
+            members = np.flatnonzero(self._labels.index == label)
+            found = min(k, len(members))
+            nearest, of_label = k_nearest(self.embedding_[members], queries[asking], found)
+            indices[asking, :found], distances[asking, :found] = members[nearest], of_label
+        return indices, distances
+
+
+def vote_weights(distances: FloatArray) -> FloatArray:
+    """One over the distance, (q, k); where a distance is zero, only such neighbours vote."""
+    exact = distances == 0
+    nearest = np.where(exact, np.inf, distances).min(axis=1, keepdims=True)
+    inverse = np.divide(nearest, distances, out=np.zeros_like(distances), where=~exact)
+    return np.where(exact.any(axis=1, keepdims=True), exact.astype(np.float64), inverse)
+
+
+def weighted_median(votes: FloatArray, weights: FloatArray) -> FloatArray:
+    """Smallest vote of each row (q, k) at which half of the row's weight is reached."""
+    order = np.argsort(votes, axis=1, kind="stable")
+    votes, weights = np.take_along_axis(votes, order, axis=1), np.take_along_axis(weights, order, axis=1)
+    reached = np.cumsum(weights, axis=1)
+    half = 0.5 * reached[:, -1:]
+    # Sums of equal weights may miss their half by rounding.
+    position = (reached >= half * (1 - 1e-12)).argmax(axis=1)
+    return votes[np.arange(len(votes)), position]

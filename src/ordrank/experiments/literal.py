@@ -1,0 +1,62 @@
+"""The paper's formulas, term by term, as a reference to test and time against.
+
+Nothing here is used by an estimator: :mod:`ordrank.objectives` computes the same numbers without ever forming
+differences of samples.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ordrank._types import FloatArray
+from ordrank.neighbors import TargetNeighbors
+
+
+class LiteralObjective:
+    """f(L, c) and its gradient as printed in the paper's Section 4, with pair differences in R^d.
+
+    Follows the contract of :class:`ordrank._types.Objective` with an empty image: every value starts from x.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (n, s)
+    neighbors : TargetNeighbors
+    mu : float
+    free_scale : bool
+        Whether c is the last unknown; else it is 1.
+    """
+
+    def __init__(
+        self, X: FloatArray, Y: FloatArray, neighbors: TargetNeighbors, *, mu: float, free_scale: bool
+    ) -> None:
+        self._X, self._Y, self._mu, self._free_scale = X, Y, mu, free_scale
+        self._deltas = X[neighbors.first] - X[neighbors.second]
+        self._squared = (self._deltas**2).sum(axis=1)
+
+    def image(self, x: FloatArray) -> FloatArray:
+        """Nothing is carried along."""
+        return np.empty(0)
+
+    def value(self, x: FloatArray, z: FloatArray) -> float:
+        """Equation (9)."""
+        L, c = self._unpack(x)
+        residual = self._X @ L.T - c * self._Y
+        excess = ((self._deltas @ L.T) ** 2).sum(axis=1) - self._squared
+        return float(0.5 * (residual**2).sum() + self._mu * (excess**2).sum())
+
+    def value_and_gradient(self, x: FloatArray, z: FloatArray) -> tuple[float, FloatArray]:
+        """∇_L = Σ(Lxᵢ - cyᵢ)xᵢᵀ + 4μ Σ(‖Lδ‖² - ‖δ‖²) Lδδᵀ and ∇_c = c Σyᵢᵀyᵢ - Σyᵢᵀ Lxᵢ."""
+        L, c = self._unpack(x)
+        residual = self._X @ L.T - c * self._Y
+        mapped = self._deltas @ L.T
+        excess = (mapped**2).sum(axis=1) - self._squared
+        gradient = residual.T @ self._X + 4 * self._mu * (excess[:, None] * mapped).T @ self._deltas
+        slope_c = c * (self._Y**2).sum() - (self._Y * (self._X @ L.T)).sum()
+        flat = np.append(gradient, slope_c) if self._free_scale else gradient.reshape(-1)
+        return float(0.5 * (residual**2).sum() + self._mu * (excess**2).sum()), flat
+
+    def _unpack(self, x: FloatArray) -> tuple[FloatArray, float]:
+        shape = (self._Y.shape[1], self._X.shape[1])
+        size = shape[0] * shape[1]
+        return x[:size].reshape(shape), float(x[size]) if self._free_scale else 1.0

@@ -1,0 +1,106 @@
+"""Label distances and Euclidean distance matrices (EDMs).
+
+An EDM holds *squared* distances between points. A symmetric D with zero diagonal is one if and only if
+B = -½ J D J is positive semidefinite, J = I - 11ᵀ/n (Schoenberg; Young and Householder).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist, squareform
+
+from ordrank._types import FloatArray
+from ordrank.errors import InputError
+
+
+def label_distances(labels: ArrayLike, beta: float = 1.0) -> FloatArray:
+    r"""Distances between distinct ordinal labels, equation (5) of the paper before squaring.
+
+    .. math:: \delta_{ij} = |a_i - a_j| + \beta \; (i \ne j), \qquad \delta_{ii} = 0
+
+    Parameters
+    ----------
+    labels : array-like of shape (m,)
+        Distinct label values, in any order; gaps count as distances.
+    beta : float, default=1.0
+        Added between any two different labels. Every beta >= 0 gives a Euclidean distance matrix.
+
+    Returns
+    -------
+    ndarray of shape (m, m)
+        Distances, not squared.
+    """
+    a = np.asarray(labels, dtype=np.float64)
+    distances = np.abs(a[:, None] - a[None, :]) + beta
+    np.fill_diagonal(distances, 0.0)
+    if distances.min(initial=0.0) < 0:
+        raise InputError(
+            f"beta={beta:g} makes some label distances negative; the closest labels differ by "
+            f"{np.diff(np.sort(a)).min():g}, so beta must not be below the negative of that"
+        )
+    return distances
+
+
+def squared_distances(points: ArrayLike) -> FloatArray:
+    """EDM of the rows of ``points``: (n, s) -> (n, n), by direct differences, so that none is negative."""
+    return np.asarray(squareform(pdist(np.asarray(points, dtype=np.float64), "sqeuclidean")))
+
+
+def double_center(D: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """B = -½ J D Jᵀ with J = I - 1wᵀ; w = 1/n without weights. O(n²), J is never formed."""
+    share = np.full(len(D), 1 / len(D)) if weights is None else weights / weights.sum()
+    column_means = share @ D
+    B = -0.5 * (D - column_means[None, :] - column_means[:, None] + column_means @ share)
+    return (B + B.T) / 2
+
+
+def check_distance_matrix(D: ArrayLike, name: str = "D") -> FloatArray:
+    """Return D as a float64 array, or say why it cannot hold distances: square, finite, symmetric, >= 0."""
+    matrix = np.array(D, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"{name} must be a square matrix, got shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise InputError(f"{name} contains NaN or infinity")
+    if matrix.min(initial=0.0) < 0:
+        raise InputError(f"{name} contains negative distances, the smallest is {matrix.min():g}")
+    scale = matrix.max(initial=0.0)
+    if np.abs(matrix - matrix.T).max(initial=0.0) > 1e-10 * scale:
+        raise InputError(f"{name} must be symmetric")
+    if np.abs(np.diag(matrix)).max(initial=0.0) > 1e-10 * scale:
+        raise InputError(f"{name} must have a zero diagonal")
+    matrix = (matrix + matrix.T) / 2
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+def smallest_eigenvalue(D: FloatArray) -> float:
+    """Smallest eigenvalue of B = -½ J D J; negative if and only if D is no EDM (up to rounding)."""
+    values = scipy.linalg.eigh(double_center(D), eigvals_only=True, subset_by_index=[0, 0])
+    return float(values[0])
+
+
+def is_edm(D: ArrayLike, rtol: float = 1e-10) -> bool:
+    """Whether D holds the squared distances of some points.
+
+    Parameters
+    ----------
+    D : array-like of shape (n, n)
+        Squared distances.
+    rtol : float
+        Eigenvalues of -½ J D J down to ``-rtol * max(D)`` are taken for rounding.
+    """
+    matrix = check_distance_matrix(D)
+    return smallest_eigenvalue(matrix) >= -rtol * len(matrix) * matrix.max(initial=0.0)
+
+
+def beta_bound(labels: ArrayLike) -> float:
+    r"""Theorem 1's sufficient bound: D is an EDM for every :math:`\beta \ge -4\mu_0`.
+
+    :math:`\mu_0` is the smallest eigenvalue of :math:`-\tfrac12 J\bar\Delta^{1/2}J`,
+    :math:`\bar\Delta^{1/2} = (|a_i - a_j|)`. Since |a - b| is of negative type that matrix is positive
+    semidefinite, and singular along the vector of ones: the bound is 0 for every label set, up to rounding.
+    """
+    distances = label_distances(labels, beta=0.0)
+    return -4.0 * smallest_eigenvalue(distances)

@@ -1,0 +1,60 @@
+"""Small instances of every objective, for the contract suites."""
+
+import numpy as np
+
+from ordrank.backend import backend_of
+from ordrank.geometry import classical_mds, label_distances
+from ordrank.neighbors import target_neighbors
+from ordrank.objectives import CMDSObjective, LDMLRObjective
+from ordrank.objectives.ldmlr import ordinal_scatter
+from ordrank.objectives.locality import LocalityTerm
+
+
+def samples(seed=0, n=40, d=5, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    label = np.arange(n) % 4
+    X = rng.normal(size=(n, d))
+    X[:, 0] += label
+    return (X - X.mean(axis=0)).astype(dtype), label
+
+
+def cmds_parts(seed=0, n=40, d=5, s=2, k=3, dtype=np.float64):
+    X, label = samples(seed, n, d, dtype)
+    Y = classical_mds(label_distances([0, 1, 3, 4]) ** 2, s, np.bincount(label)).points[label].astype(dtype)
+    return X, Y, target_neighbors(X, label, k)
+
+
+def cmds(seed=0, *, mu=0.01, alpha=0.0, free_scale=True, **shape):
+    X, Y, neighbors = cmds_parts(seed, **shape)
+    locality = None
+    if mu > 0:
+        pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
+        locality = LocalityTerm(pairs, neighbors.squared_distances, mu)
+    return CMDSObjective(X, Y, locality, alpha=alpha, free_scale=free_scale)
+
+
+def ldmlr(seed=0, *, mu=1.0, n=40, d=4, k=3, dtype=np.float64):
+    X, label = samples(seed, n, d, dtype)
+    neighbors = target_neighbors(X, label, k)
+    pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
+    scatter = ordinal_scatter(X, label, label_distances([0, 1, 3, 4]))
+    return LDMLRObjective(X, scatter, pairs, neighbors.squared_distances, mu=mu)
+
+
+def random_point(objective, rng, d=5, s=2):
+    """A point of the objective's domain, and one like it as a direction."""
+    if isinstance(objective, LDMLRObjective):
+        A, B = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
+        return A @ A.T, B + B.T
+    make = lambda: objective.pack(rng.normal(size=(s, d)), float(rng.normal()))  # noqa: E731
+    return make(), make()
+
+
+OBJECTIVES = {
+    "cmds": lambda seed: cmds(seed),
+    "cmds, fixed scale": lambda seed: cmds(seed, free_scale=False),
+    "cmds, ridge": lambda seed: cmds(seed, alpha=0.7),
+    "cmds, no local term": lambda seed: cmds(seed, mu=0.0),
+    "cmds, fewer samples than features": lambda seed: cmds(seed, n=12, d=20, k=2),
+    "ldmlr": lambda seed: ldmlr(seed),
+}

@@ -1,0 +1,172 @@
+"""The drawn fruit: labels, seeding, and the claims about what is easy and what is hard in it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.linear_model import RidgeCV
+from sklearn.neighbors import KNeighborsRegressor
+
+from ordrank.datasets import Fruit, fruit, make_fruit
+
+
+@pytest.fixture(scope="module")
+def basket() -> Fruit:
+    """Twenty plants, three fruits of each grade from each."""
+    return make_fruit(300, size=32)
+
+
+@pytest.fixture(scope="module")
+def features(basket: Fruit) -> NDArray[np.float64]:
+    """What a model is given: pixels, reduced by PCA, shape (300, 60)."""
+    pixels = basket.images.reshape(len(basket.images), -1) / 255
+    components: NDArray[np.float64] = PCA(60, random_state=0).fit_transform(pixels)
+    return components
+
+
+def linear_light(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    return (images / 255) ** 2
+
+
+def halve(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Average blocks of 2 × 2 pixels as light does; values 0 to 255."""
+    n, side, _, _ = images.shape
+    blocks = linear_light(images).reshape(n, side // 2, 2, side // 2, 2, 3)
+    return 255 * np.sqrt(blocks.mean(axis=(2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "size", "n_grades", "n_plants"),
+    [(1, 8, 5, None), (7, 9, 2, None), (31, 17, 3, 4), (23, 33, 7, 50), (16, 130, 2, 1)],
+)
+def test_any_number_and_size(n_samples: int, size: int, n_grades: int, n_plants: int | None) -> None:
+    data = make_fruit(n_samples, size=size, n_grades=n_grades, n_plants=n_plants)
+    assert data.images.shape == (n_samples, size, size, 3)
+    assert data.images.dtype == np.uint8
+    assert data.grade.shape == data.plant.shape == (n_samples,)
+    assert data.grade.dtype == data.plant.dtype == np.int64
+    counts = np.bincount(data.grade, minlength=n_grades)
+    assert len(counts) == n_grades
+    assert np.ptp(counts) <= 1
+    assert (data.images.std(axis=(1, 2)) > 3).all(), "a picture is blank"
+
+
+def test_a_plant_bears_fifteen_pictures_by_default(basket: Fruit) -> None:
+    np.testing.assert_array_equal(np.bincount(basket.plant), np.full(20, 15))
+    pairs = np.unique(np.column_stack([basket.plant, basket.grade]), axis=0, return_counts=True)
+    np.testing.assert_array_equal(pairs[1], np.full(100, 3))
+
+
+def test_given_plants_take_turns() -> None:
+    data = make_fruit(24, size=8, n_grades=3, n_plants=4)
+    np.testing.assert_array_equal(np.bincount(data.plant), [6, 6, 6, 6])
+    np.testing.assert_array_equal(data.plant[:12:3], [0, 1, 2, 3])
+
+
+def test_the_seed_decides_the_pictures() -> None:
+    first = make_fruit(6, size=16, random_state=3).images
+    np.testing.assert_array_equal(first, make_fruit(6, size=16, random_state=3).images)
+    np.testing.assert_array_equal(first, make_fruit(6, size=np.int64(16), random_state=np.int64(3)).images)
+    assert not np.array_equal(first, make_fruit(6, size=16, random_state=4).images)
+
+
+def test_a_generator_is_a_seed_and_moves_on() -> None:
+    one, other = np.random.default_rng(5), np.random.default_rng(5)
+    first = make_fruit(3, size=16, random_state=one).images
+    np.testing.assert_array_equal(first, make_fruit(3, size=16, random_state=other).images)
+    assert not np.array_equal(first, make_fruit(3, size=16, random_state=one).images)
+
+
+def test_without_a_seed_each_call_differs() -> None:
+    one, other = (make_fruit(2, size=16, random_state=None).images for _ in range(2))
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_plants", [None, 3])
+def test_a_picture_does_not_depend_on_how_many_follow(n_plants: int | None) -> None:
+    few = make_fruit(17, size=16, n_plants=n_plants)
+    many = make_fruit(40, size=16, n_plants=n_plants)
+    np.testing.assert_array_equal(few.images, many.images[:17])
+    np.testing.assert_array_equal(few.grade, many.grade[:17])
+    np.testing.assert_array_equal(few.plant, many.plant[:17])
+
+
+@pytest.mark.parametrize("size", [16, 64, 128])
+def test_a_scene_is_the_same_at_twice_the_size(size: int) -> None:
+    small = make_fruit(6, size=size).images
+    large = halve(make_fruit(6, size=2 * size).images)
+    assert abs(small - large).mean() < 0.6
+    assert abs(small - large[::-1]).mean() > 10, "other scenes would pass as well"
+
+
+def test_ripeness_varies_within_grades_that_do_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    ripeness: list[float] = []
+
+    def note(plant: Any, scene: Any, ripe: float, size: int) -> NDArray[np.uint8]:
+        ripeness.append(ripe)
+        return np.zeros((size, size, 3), dtype=np.uint8)
+
+    monkeypatch.setattr(fruit, "paint", note)
+    grade = make_fruit(200, size=8).grade
+    by_grade = [np.array(ripeness)[grade == g] for g in range(5)]
+    for lower, upper in pairwise(by_grade):
+        assert lower.max() < upper.min()
+    assert min(values.std() for values in by_grade) > 0.02
+    assert by_grade[0].min() > 0
+    assert by_grade[-1].max() < 1
+
+
+def test_green_fades_from_grade_to_grade(basket: Fruit) -> None:
+    red, green, _ = basket.images[:, 13:21, 12:20].astype(float).mean(axis=(1, 2)).T
+    contrast = green - red
+    by_grade = np.array([contrast[basket.grade == g].mean() for g in range(5)])
+    assert (np.diff(by_grade) < -10).all(), by_grade
+
+
+def test_grades_are_linear_in_the_pixels_but_not_near_in_them(
+    basket: Fruit, features: NDArray[np.float64]
+) -> None:
+    order = np.random.default_rng(0).permutation(300)
+    train, test = order[:150], order[150:]
+
+    def error(model: Any) -> float:
+        guess = model.fit(features[train], basket.grade[train]).predict(features[test])
+        return float(abs(np.clip(np.rint(guess), 0, 4) - basket.grade[test]).mean())
+
+    ridge = error(RidgeCV(np.logspace(-2, 3, 11)))
+    neighbours = min(error(KNeighborsRegressor(k)) for k in (1, 5))
+    assert ridge < 0.6
+    assert neighbours > 0.6
+    assert ridge < 0.75 * neighbours
+
+
+def test_fruits_of_a_plant_look_alike_within_a_grade(basket: Fruit, features: NDArray[np.float64]) -> None:
+    distance = np.linalg.norm(features[:, None] - features, axis=-1)
+    comparable = (basket.grade[:, None] == basket.grade) & ~np.eye(300, dtype=bool)
+    nearest = np.where(comparable, distance, np.inf).argsort(axis=1)[:, :3]
+    same = basket.plant[:, None] == basket.plant
+    chance = same[comparable].mean()
+    found = np.take_along_axis(same, nearest, axis=1).mean()
+    assert found > 5 * chance, (found, chance)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_samples": 0}, r"n_samples must be an integer of at least 1; got 0\."),
+        ({"n_samples": 2.5}, r"n_samples must be an integer of at least 1; got 2\.5\."),
+        ({"size": 7}, r"size must be an integer of at least 8; got 7\."),
+        ({"n_grades": 1}, r"n_grades must be an integer of at least 2; got 1\."),
+        ({"n_plants": 0}, r"n_plants must be an integer of at least 1; got 0\."),
+        ({"random_state": -1}, r"random_state must be an integer of at least 0; got -1\."),
+        ({"random_state": "seven"}, r"random_state must be an integer of at least 0; got 'seven'\."),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_fruit(**arguments)

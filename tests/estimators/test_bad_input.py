@@ -1,0 +1,186 @@
+"""Bad input has a clear error or a correct result, for every estimator."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from ordrank import LDMLR, CMDSMetric, OrdinalRanker
+from ordrank.errors import InputError, NeighborsCappedWarning
+
+ESTIMATORS = [
+    CMDSMetric(2, gamma=1e-2),
+    CMDSMetric(2, solver="fast", scale="fixed"),
+    LDMLR(mu=1.0, step="exact"),
+    OrdinalRanker(),
+    OrdinalRanker("passthrough"),
+]
+METRICS = ESTIMATORS[:3]
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def refuses(estimator, X, y, match):
+    before = np.array(X, copy=True)
+    with pytest.raises(ValueError, match=match):
+        estimator.fit(X, y)
+    np.testing.assert_array_equal(np.asarray(X), before)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+class TestData:
+    @pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+    def test_nan_and_infinity_in_features(self, estimator, graded, value, word):
+        X, y = graded
+        X = X.copy()
+        X[3, 2] = value
+        refuses(estimator, X, y, word)
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    def test_nan_and_infinity_in_labels(self, estimator, graded, value):
+        X, y = graded
+        y = y.copy()
+        y[3] = value
+        refuses(estimator, X, y, "NaN|infinity")
+
+    def test_one_label(self, estimator, graded):
+        refuses(estimator, graded[0], np.ones(90), "all 90 samples have the same label")
+
+    def test_text_labels(self, estimator, graded):
+        refuses(estimator, graded[0], np.array(["good", "bad", "ugly"] * 30), "ordered pandas categorical")
+
+    def test_categories_without_an_order(self, estimator, graded):
+        names = pd.Categorical(["good", "bad", "ugly"] * 30)
+        refuses(estimator, graded[0], names, "categorical without an order")
+
+    def test_missing_categories(self, estimator, graded):
+        names = pd.Categorical(["good", "bad", None] * 30, categories=["bad", "good"], ordered=True)
+        refuses(estimator, graded[0], names, "30 missing grades")
+
+    def test_mismatched_lengths(self, estimator, graded):
+        X, y = graded
+        refuses(estimator, X, y[:-1], "inconsistent numbers of samples")
+
+    def test_one_sample(self, estimator):
+        refuses(estimator, [[1.0, 2.0]], [1], "1 sample")
+
+    def test_two_samples(self, estimator):
+        X = np.array([[0.0, 0.0], [1.0, 0.0]])
+        estimator.fit(X, [1, 2])
+        if hasattr(estimator, "predict"):
+            np.testing.assert_array_equal(estimator.predict(X), [1, 2])
+        else:
+            assert np.isfinite(estimator.transform(X)).all()
+
+    def test_every_label_distinct(self, estimator, graded):
+        X, _ = graded
+        estimator.fit(X, X[:, 0])
+        if hasattr(estimator, "predict"):
+            assert np.corrcoef(estimator.predict(X), X[:, 0])[0, 1] > 0.9
+        else:
+            assert np.isfinite(estimator.transform(X)).all()
+
+    def test_fewer_samples_than_features(self, estimator):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(20, 50)), np.repeat([1, 2], 10)
+        estimator.fit(X, y)
+        if hasattr(estimator, "predict"):
+            np.testing.assert_array_equal(estimator.predict(X), y)
+        else:
+            assert np.isfinite(estimator.transform(X)).all()
+
+    def test_constant_features_change_nothing(self, estimator, graded):
+        X, y = graded
+        with_constant = np.column_stack([X, np.full(90, 7.0)])
+        plain = OrdinalRanker(estimator).fit(X, y) if hasattr(estimator, "transform") else estimator.fit(X, y)
+        expected = plain.predict(X + 0.1)
+        again = plain.fit(with_constant, y).predict(np.column_stack([X + 0.1, np.full(90, 7.0)]))
+        np.testing.assert_array_equal(again, expected)
+
+    def test_duplicate_samples(self, estimator, graded):
+        X, y = graded
+        estimator.fit(np.repeat(X, 8, axis=0), np.repeat(y, 8))
+        if hasattr(estimator, "predict"):
+            np.testing.assert_array_equal(estimator.predict(X), y)
+        else:
+            assert np.isfinite(estimator.transform(X)).all()
+
+
+@pytest.mark.parametrize("estimator", METRICS, ids=repr)
+class TestMetrics:
+    def test_identical_samples(self, estimator):
+        refuses(estimator, np.ones((10, 3)), np.arange(10) % 2, "all samples are identical")
+
+    def test_features_too_large_to_square(self, estimator, graded):
+        X, y = graded
+        refuses(estimator, X * 1e100, y, "scale them down")
+        refuses(estimator, (X * 1e20).astype(np.float32), y, "scale them down")
+
+    def test_few_samples_of_every_label_are_reported(self, estimator, graded):
+        X, _ = graded
+        with pytest.warns(NeighborsCappedWarning, match="45 of 45 labels"):
+            estimator.fit(X, np.arange(90) // 2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "complaint"),
+    [
+        (CMDSMetric(0), "n_components must be an integer of at least 1, got 0"),
+        (CMDSMetric(2.5), "n_components must be an integer of at least 1, got 2.5"),
+        (CMDSMetric(n_neighbors=0), "n_neighbors must be an integer of at least 1, got 0"),
+        (CMDSMetric(mu=-1), "mu must be a number at least 0, got -1"),
+        (CMDSMetric(mu=np.nan), "mu must be a number at least 0, got nan"),
+        (CMDSMetric(gamma=0), "gamma must be a number above 0, got 0"),
+        (CMDSMetric(rho=1.0), "rho must be a number above 0 and below 1, got 1.0"),
+        (CMDSMetric(sigma="x"), "sigma must be a number above 0 and below 1, got 'x'"),
+        (CMDSMetric(max_line_search=0), "max_line_search"),
+        (CMDSMetric(max_iter=0), "max_iter"),
+        (CMDSMetric(alpha=-1), "alpha"),
+        (CMDSMetric(tol=-1), "tol"),
+        (CMDSMetric(beta=np.inf), "beta must be a number, got inf"),
+        (CMDSMetric(beta=-3.0), "beta=-3 makes some label distances negative"),
+        (CMDSMetric(solver="quick"), "solver must be one of 'paper', 'fast', got 'quick'"),
+        (CMDSMetric(scale=1), "scale must be one of 'free', 'fixed', got 1"),
+        (CMDSMetric(repair="magic"), "repair must be one of"),
+        (CMDSMetric(init="random"), "init must be one of 'identity', 'lstsq'"),
+        (CMDSMetric(init=np.zeros((2, 2))), r"finite array of shape \(3, 6\), got shape \(2, 2\)"),
+        (LDMLR(n_neighbors=0), "n_neighbors"),
+        (LDMLR(mu=0), "mu must be a number above 0"),
+        (LDMLR(p=-1), "p must be a number above 0"),
+        (LDMLR(step="long"), "step must be one of 'unit', 'exact'"),
+        (LDMLR(max_iter=None), "max_iter"),
+        (LDMLR(tol=None), "tol"),
+        (OrdinalRanker(n_neighbors=0), "n_neighbors"),
+        (OrdinalRanker(aggregate="mode"), "aggregate must be one of 'median', 'mean'"),
+        (OrdinalRanker(weights="heavy"), "weights must be one of 'distance', 'uniform'"),
+        (OrdinalRanker(metric="euclid"), "metric must be an estimator or 'passthrough', got 'euclid'"),
+    ],
+    ids=repr,
+)
+def test_wrong_parameters_are_named(estimator, complaint, graded):
+    with pytest.raises(InputError, match=complaint):
+        estimator.fit(*graded)
+
+
+def test_more_dimensions_than_features_are_allowed_and_add_nothing():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(5), 20)
+    X = rng.normal(size=(100, 2)) + y[:, None]
+    wide = CMDSMetric(6, solver="fast", scale="fixed", mu=0.0).fit(X, y)
+    assert wide.components_.shape == (6, 2)
+    assert np.linalg.matrix_rank(wide.components_) <= 2
+
+
+def test_a_zero_metric_is_reported():
+    rng = np.random.default_rng(0)
+    X, y = 100 * rng.normal(size=(60, 3)), np.repeat([1, 2, 3], 20)
+    with pytest.warns(ConvergenceWarning, match="overshoots"):
+        metric = LDMLR(max_iter=2).fit(X, y)
+    assert not metric.components_.any()

@@ -1,0 +1,130 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.neighbors import KNeighborsRegressor
+
+from ordrank import LDMLR, CMDSMetric, OrdinalRanker, Ranking
+from ordrank.errors import NeighborsCappedWarning
+from ordrank.estimators.ranker import vote_weights, weighted_median
+
+
+@pytest.fixture
+def ranker(graded):
+    return OrdinalRanker().fit(*graded)
+
+
+@pytest.mark.parametrize("weights", ["uniform", "distance"])
+def test_mean_votes_are_k_nearest_neighbour_regression(graded, weights):
+    X, y = graded
+    queries = np.vstack([X[:5], np.random.default_rng(1).normal(size=(30, 6)) + 1])
+    ours = OrdinalRanker("passthrough", aggregate="mean", weights=weights).fit(X, y).predict(queries)
+    theirs = KNeighborsRegressor(5, weights=weights).fit(X, y).predict(queries)
+    np.testing.assert_allclose(ours, theirs)
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=9).flatmap(
+        lambda votes: st.tuples(
+            st.just(votes), st.lists(st.integers(1, 4), min_size=len(votes), max_size=len(votes))
+        )
+    )
+)
+def test_weighted_median_minimises_the_weighted_absolute_error(case):
+    votes, weights = (np.array(part, dtype=float) for part in case)
+    median = weighted_median(votes[None], weights[None])[0]
+    assert median in votes
+    errors = [(weights * np.abs(votes - v)).sum() for v in votes]
+    assert (weights * np.abs(votes - median)).sum() == min(errors)
+    # Of equally good votes the lowest.
+    assert median == min(v for v, error in zip(votes, errors, strict=True) if error == min(errors))
+
+
+def test_exact_matches_outvote_everything_else():
+    np.testing.assert_array_equal(vote_weights(np.array([[0.0, 0.0, 1.0]])), [[1, 1, 0]])
+    np.testing.assert_allclose(vote_weights(np.array([[1.0, 2.0, 4.0]])), [[1, 0.5, 0.25]])
+    tiny = vote_weights(np.array([[1e-320, 1.0]]))
+    assert np.isfinite(tiny).all()
+
+
+def test_predictions_of_the_median_are_grades_that_occur(ranker, graded):
+    X, y = graded
+    assert set(ranker.predict(X + 0.1)) <= set(y)
+
+
+def test_ranking_is_sorted_by_the_learned_distance(ranker, graded):
+    X, y = graded
+    queries = X[:7] + 0.01
+    ranking = ranker.rank(queries, k=90)
+    assert isinstance(ranking, Ranking)
+    assert len(ranking) == 7
+    assert (np.diff(ranking.distances, axis=1) >= 0).all()
+    assert (np.sort(ranking.indices, axis=1) == np.arange(90)).all()
+    np.testing.assert_array_equal(ranking.labels, y[ranking.indices])
+    pairs = np.stack([queries, X[ranking.indices[:, 0]]], axis=1)
+    np.testing.assert_allclose(ranking.distances[:, 0], ranker.metric_.pair_distance(pairs))
+
+
+def test_within_grade_keeps_to_the_estimated_grade_in_the_same_order(ranker, graded):
+    X, _ = graded
+    queries = X[:10] + 0.05
+    inside = ranker.rank(queries, k=5, within_grade=True)
+    everything = ranker.rank(queries, k=90)
+    for row, grade in enumerate(ranker.predict(queries)):
+        assert (inside.labels[row] == grade).all()
+        expected = everything.indices[row][everything.labels[row] == grade][:5]
+        np.testing.assert_array_equal(inside.indices[row], expected)
+
+
+def test_rows_of_small_grades_are_filled_up():
+    X, y = np.arange(6.0)[:, None], [0, 0, 0, 0, 0, 9]
+    ranking = OrdinalRanker("passthrough", n_neighbors=1).fit(X, y).rank([[5.1], [0.0]], k=3, within_grade=True)
+    np.testing.assert_array_equal(ranking.indices, [[5, -1, -1], [0, 1, 2]])
+    assert np.isinf(ranking.distances[0, 1:]).all()
+    assert np.isnan(ranking.labels[0, 1:]).all()
+
+
+def test_no_more_is_returned_than_there_is(ranker, graded):
+    assert ranker.rank(graded[0][:2], k=1000).indices.shape == (2, 90)
+
+
+def test_named_grades_come_back_as_names(graded):
+    X, y = graded
+    names = pd.Categorical.from_codes(np.searchsorted([1, 2, 5], y), ["mild", "bad", "awful"], ordered=True)
+    ranker = OrdinalRanker().fit(X, names)
+    assert ranker.labels_.tolist() == ["mild", "bad", "awful"]
+    assert set(ranker.predict(X)) <= {"mild", "bad", "awful"}
+    assert (ranker.predict(X) == np.asarray(names)).mean() > 0.8
+    assert ranker.score(X, names) > 0.5
+    ranking = ranker.rank(X[:3], k=4)
+    np.testing.assert_array_equal(ranking.labels, np.asarray(names)[ranking.indices])
+    by_mean = OrdinalRanker(aggregate="mean").fit(X, names).predict(X)
+    assert set(by_mean) <= {"mild", "bad", "awful"}
+
+
+def test_missing_places_of_named_grades_are_none():
+    names = pd.Categorical(["low", "low", "low", "high"], categories=["low", "high"], ordered=True)
+    ranker = OrdinalRanker("passthrough", n_neighbors=1).fit([[0.0], [1.0], [2.0], [9.0]], names)
+    assert ranker.rank([[9.0]], k=2, within_grade=True).labels.tolist() == [["high", None]]
+
+
+@pytest.mark.parametrize("metric", [CMDSMetric(2, solver="fast", scale="fixed"), LDMLR(step="exact", max_iter=500)])
+def test_takes_any_metric_and_leaves_the_given_one_unfitted(graded, metric):
+    ranker = OrdinalRanker(metric).fit(*graded)
+    assert ranker.metric_ is not metric
+    assert not hasattr(metric, "components_")
+    assert ranker.score(*graded) > 0.5
+
+
+def test_more_voters_than_samples_are_capped_with_a_warning():
+    with pytest.warns(NeighborsCappedWarning, match="n_neighbors=9 is more than the 4 samples"):
+        ranker = OrdinalRanker("passthrough", n_neighbors=9, aggregate="mean", weights="uniform")
+        ranker.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 3])
+    assert ranker.predict([[0.0]]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True, "3"])
+def test_a_wrong_k_is_refused(ranker, graded, k):
+    with pytest.raises(ValueError, match="k must be an integer of at least 1"):
+        ranker.rank(graded[0], k=k)
