@@ -88,6 +88,29 @@ def fast_until(data: dict[str, Any], mu: float, start: np.ndarray, goal: float) 
     return below[0]
 
 
+def compare(data: dict[str, Any], start: np.ndarray, mu: float, iterations: int) -> dict[str, Any]:
+    """Time the three on one weight of the local term."""
+    gamma = best_gamma(data, mu, start)
+    steps: dict[str, Any] = {"gamma": gamma, "max_iter": iterations, **ARMIJO}
+    literal = LiteralObjective(data["X"], data["Y"], data["neighbors"], mu=mu, free_scale=False)
+    literal_s, by_literal = timed(lambda: steepest_descent(literal, start, **steps), 1)
+    paper_s, by_paper = timed(lambda: steepest_descent(our_objective(data, mu), start, **steps), 3)
+    needed = fast_until(data, mu, start, by_paper.value)
+    fast_s, by_fast = timed(lambda: lbfgs(our_objective(data, mu), start, max_iter=needed, tol=0.0), 10)
+    return {
+        "mu": mu,
+        "gamma": gamma,
+        "paper_iterations": by_paper.n_iter,
+        "paper_objective": by_paper.value,
+        "literal_objective": by_literal.value,
+        "fast_iterations": needed,
+        "fast_objective": by_fast.value,
+        "seconds": {"literal": literal_s, "paper": paper_s, "fast": fast_s},
+        "literal_over_fast": literal_s / fast_s,
+        "paper_over_fast": paper_s / fast_s,
+    }
+
+
 def main(arguments: list[str]) -> None:
     """Run the comparison and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -100,33 +123,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
 
-    rows = []
-    for mu in (1e-3, 1e-1, 1.0):
-        data = problem(options.samples, options.features, options.components, options.neighbors, options.seed)
-        start = np.eye(options.components, options.features).reshape(-1)
-        gamma = best_gamma(data, mu, start)
-        steps: dict[str, Any] = {"gamma": gamma, "max_iter": options.iterations, **ARMIJO}
-        literal = LiteralObjective(data["X"], data["Y"], data["neighbors"], mu=mu, free_scale=False)
-        literal_s, by_literal = timed(lambda f=literal, k=steps: steepest_descent(f, start, **k), 1)
-        paper_s, by_paper = timed(lambda m=mu, k=steps: steepest_descent(our_objective(data, m), start, **k), 3)
-        needed = fast_until(data, mu, start, by_paper.value)
-        fast_s, by_fast = timed(
-            lambda m=mu, n=needed: lbfgs(our_objective(data, m), start, max_iter=n, tol=0.0), 10
-        )
-        rows.append(
-            {
-                "mu": mu,
-                "gamma": gamma,
-                "paper_iterations": by_paper.n_iter,
-                "paper_objective": by_paper.value,
-                "literal_objective": by_literal.value,
-                "fast_iterations": needed,
-                "fast_objective": by_fast.value,
-                "seconds": {"literal": literal_s, "paper": paper_s, "fast": fast_s},
-                "literal_over_fast": literal_s / fast_s,
-                "paper_over_fast": paper_s / fast_s,
-            }
-        )
+    data = problem(options.samples, options.features, options.components, options.neighbors, options.seed)
+    start = np.eye(options.components, options.features).reshape(-1)
+    rows = [compare(data, start, mu, options.iterations) for mu in (1e-3, 1e-1, 1.0)]
     document = {
         "benchmark": "solvers",
         "options": vars(options) | {"out": None},

@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# scikit-learn's check of array-API input is skipped without it; it must be set before SciPy is imported.
+os.environ["SCIPY_ARRAY_API"] = "1"
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

@@ -96,6 +96,27 @@ def same_subject_precision(ranking: Ranking, subjects: ArrayLike, query_subjects
     return _share_equal(ranking, np.asarray(subjects)[ranking.indices], query_subjects)
 
 
+def inside_grade(ranking: Ranking, query_grades: ArrayLike, k: int) -> Ranking:
+    """Keep of each row the first k samples of the query's *true* grade, to score the second aim by itself.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Complete: every training sample in every row.
+    query_grades : array-like of shape (q,)
+    k : int
+        Rows with fewer such samples are filled up with -1.
+    """
+    other = ranking.labels != np.asarray(query_grades)[:, None]
+    first = np.argsort(other, axis=1, kind="stable")[:, :k]
+    missing = np.take_along_axis(other, first, axis=1)
+    return Ranking(
+        np.where(missing, -1, np.take_along_axis(ranking.indices, first, axis=1)),
+        np.where(missing, np.inf, np.take_along_axis(ranking.distances, first, axis=1)),
+        np.where(missing, np.nan, np.take_along_axis(ranking.labels, first, axis=1)),
+    )
+
+
 def ndcg(ranking: Ranking, query_grades: ArrayLike, labels: ArrayLike) -> float:
     r"""Normalised discounted cumulative gain of the ranked samples, averaged over the queries.
 

@@ -141,7 +141,8 @@ def k_nearest(
 
 def _rounding(block_norms: NDArray[np.floating], norms: NDArray[np.floating], dim: int) -> NDArray[np.floating]:
     """Bound on the error of ‖a‖² + ‖b‖² - 2ab for each query, in the precision of the product."""
-    return (dim + 4) * np.finfo(norms.dtype).eps * 2 * (block_norms + norms.max(initial=0.0))
+    relative = 2 * (dim + 4) * float(np.finfo(norms.dtype).eps)
+    return np.asarray(relative * (block_norms + norms.max(initial=0.0)))
 
 
 def _candidates(

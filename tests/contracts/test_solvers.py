@@ -71,3 +71,12 @@ class TestDescent:
 def test_what_an_objective_lacks_is_said_in_one_sentence(solve, needs):
     with pytest.raises(MissingCapabilityError, match=f"needs an objective with {needs}; object has none"):
         solve(object(), np.zeros(2), max_iter=1, tol=0.0)
+
+
+@pytest.mark.parametrize("solver", ["fast", "projected, exact"])
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_tolerance_rounding_ends_the_search(solver, seed):
+    objective, start = problem_for(solver, seed)
+    result = DESCENT[solver](objective, start, max_iter=100_000, tol=0.0)
+    assert result.converged
+    assert result.n_iter < 100_000

@@ -109,7 +109,9 @@ def test_missing_places_of_named_grades_are_none():
     assert ranker.rank([[9.0]], k=2, within_grade=True).labels.tolist() == [["high", None]]
 
 
-@pytest.mark.parametrize("metric", [CMDSMetric(2, solver="fast", scale="fixed"), LDMLR(step="exact", max_iter=500)])
+@pytest.mark.parametrize(
+    "metric", [CMDSMetric(2, solver="fast", scale="fixed"), LDMLR(step="exact", max_iter=500)]
+)
 def test_takes_any_metric_and_leaves_the_given_one_unfitted(graded, metric):
     ranker = OrdinalRanker(metric).fit(*graded)
     assert ranker.metric_ is not metric
@@ -118,8 +120,8 @@ def test_takes_any_metric_and_leaves_the_given_one_unfitted(graded, metric):
 
 
 def test_more_voters_than_samples_are_capped_with_a_warning():
+    ranker = OrdinalRanker("passthrough", n_neighbors=9, aggregate="mean", weights="uniform")
     with pytest.warns(NeighborsCappedWarning, match="n_neighbors=9 is more than the 4 samples"):
-        ranker = OrdinalRanker("passthrough", n_neighbors=9, aggregate="mean", weights="uniform")
         ranker.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 3])
     assert ranker.predict([[0.0]]) == pytest.approx(1.0)
 

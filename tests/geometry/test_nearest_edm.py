@@ -104,7 +104,7 @@ def test_euclidean_distances_are_left_alone():
 
 def test_others_are_refused_or_repaired_with_a_report():
     broken = label_distances([1, 2, 3, 4, 5], beta=-0.5)
-    with pytest.raises(NotEuclideanError, match="smallest eigenvalue .* is -0.599"):
+    with pytest.raises(NotEuclideanError, match=r"smallest eigenvalue .* is -0\.599"):
         repair_distances(broken, "error")
     by_constant = repair_distances(broken, "cailliez")
     assert by_constant.constant == pytest.approx(0.5)

@@ -3,5 +3,6 @@
 from ordrank.estimators.cmds_metric import CMDSMetric
 from ordrank.estimators.ldmlr import LDMLR
 from ordrank.estimators.ranker import OrdinalRanker
+from ordrank.estimators.scaling import UnitMeanSquare
 
-__all__ = ["LDMLR", "CMDSMetric", "OrdinalRanker"]
+__all__ = ["LDMLR", "CMDSMetric", "OrdinalRanker", "UnitMeanSquare"]

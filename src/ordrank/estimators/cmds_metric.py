@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ordrank._types import FloatArray, SolverResult
 from ordrank.backend import backend_of
@@ -105,24 +106,24 @@ class CMDSMetric(LinearMetric):
 
     def __init__(
         self,
-        n_components=3,
+        n_components: int = 3,
         *,
-        n_neighbors=5,
-        beta=1.0,
-        mu=1e-10,
-        gamma=1e-9,
-        rho=0.5,
-        sigma=0.05,
-        max_line_search=20,
-        solver="paper",
-        scale="free",
-        init="identity",
-        alpha=0.0,
-        label_distances=None,
-        repair="error",
-        max_iter=1000,
-        tol=1e-6,
-    ):
+        n_neighbors: int = 5,
+        beta: float = 1.0,
+        mu: float = 1e-10,
+        gamma: float = 1e-9,
+        rho: float = 0.5,
+        sigma: float = 0.05,
+        max_line_search: int = 20,
+        solver: Literal["paper", "fast"] = "paper",
+        scale: Literal["free", "fixed"] = "free",
+        init: Literal["identity", "lstsq"] | ArrayLike = "identity",
+        alpha: float = 0.0,
+        label_distances: ArrayLike | None = None,
+        repair: Literal["error", "cailliez", "nearest"] = "error",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+    ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
         self.beta = beta
@@ -140,7 +141,7 @@ class CMDSMetric(LinearMetric):
         self.max_iter = max_iter
         self.tol = tol
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the distance.
 
         Parameters
@@ -156,18 +157,18 @@ class CMDSMetric(LinearMetric):
             Itself.
         """
         self._check_parameters()
-        X, labels = self._validated(X, y)
-        Y = self._place_labels(labels).astype(X.dtype)
-        neighbors = target_neighbors(X, labels.index, self.n_neighbors)
+        samples, labels = self._validated(X, y)
+        Y = self._place_labels(labels).astype(samples.dtype)
+        neighbors = target_neighbors(samples, labels.index, self.n_neighbors)
         objective = CMDSObjective(
-            X, Y, self._local_term(X, neighbors), alpha=self.alpha, free_scale=self.scale == "free"
+            samples, Y, self._local_term(samples, neighbors), alpha=self.alpha, free_scale=self.scale == "free"
         )
-        result = self._solve(objective, self._start(objective, X))
+        result = self._solve(objective, self._start(objective, samples))
         L, self.scale_ = objective.unpack(result.x)
         self.components_ = L.copy()
         self._record(result, "Raise max_iter, scale the features, or use solver='fast'.")
         if self.scale == "free":
-            self._warn_if_collapsed(X, neighbors)
+            self._warn_if_collapsed(samples, neighbors)
         return self
 
     def _check_parameters(self) -> None:

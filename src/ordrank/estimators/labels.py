@@ -42,7 +42,8 @@ class OrdinalLabels:
         # Half-way between two names the lower one is taken.
         nearest = np.ceil(np.where(blank, 0.0, values) - 0.5).astype(int)
         decoded = self.names[np.clip(nearest, 0, len(self.names) - 1)]
-        return np.where(blank, None, decoded)
+        decoded[blank] = None
+        return decoded
 
 
 def encode_labels(y: Any) -> tuple[Any, NDArray[Any] | None]:
@@ -85,6 +86,6 @@ def ordinal_labels(values: Any, names: NDArray[Any] | None) -> OrdinalLabels:
     distinct, index = np.unique(numbers, return_inverse=True)
     if len(distinct) < 2:
         raise InputError(
-            f"all {len(numbers)} samples have the same label (1 class), {distinct[0]:g}; an order needs two or more"
+            f"all {len(numbers)} samples have the same label (1 class), {distinct[0]:g}; an order needs two"
         )
     return OrdinalLabels(numbers, distinct, index, names)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal, Self
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ordrank.backend import backend_of
 from ordrank.estimators.linear_metric import LinearMetric
@@ -69,7 +71,16 @@ class LDMLR(LinearMetric):
     (4, 4)
     """
 
-    def __init__(self, *, n_neighbors=5, mu=1e3, p=1.0, step="unit", max_iter=30, tol=1e-8):
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 5,
+        mu: float = 1e3,
+        p: float = 1.0,
+        step: Literal["unit", "exact"] = "unit",
+        max_iter: int = 30,
+        tol: float = 1e-8,
+    ) -> None:
         self.n_neighbors = n_neighbors
         self.mu = mu
         self.p = p
@@ -77,7 +88,7 @@ class LDMLR(LinearMetric):
         self.max_iter = max_iter
         self.tol = tol
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the distance.
 
         Parameters
@@ -98,27 +109,32 @@ class LDMLR(LinearMetric):
         check_number("p", self.p, above=0)
         check_number("tol", self.tol, at_least=0)
         check_choice("step", self.step, ("unit", "exact"))
-        X, labels = self._validated(X, y)
+        samples, labels = self._validated(X, y)
         self.labels_ = labels.distinct
-        neighbors = target_neighbors(X, labels.index, self.n_neighbors)
-        pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
+        neighbors = target_neighbors(samples, labels.index, self.n_neighbors)
+        pairs = backend_of(samples).pairs(neighbors.first, neighbors.second, len(samples), samples)
         weights = label_distances(labels.distinct, beta=1.0) ** self.p
-        scatter = ordinal_scatter(X, labels.index, weights)
-        objective = LDMLRObjective(X, scatter, pairs, neighbors.squared_distances, mu=self.mu)
-        start = np.eye(X.shape[1], dtype=X.dtype)
+        scatter = ordinal_scatter(samples, labels.index, weights)
+        objective = LDMLRObjective(samples, scatter, pairs, neighbors.squared_distances, mu=self.mu)
+        start = np.eye(samples.shape[1], dtype=samples.dtype)
         # The literal step may run to infinity, where the solver stops and says so.
         with np.errstate(over="ignore", invalid="ignore"):
             result = projected_gradient(objective, start, step=self.step, max_iter=self.max_iter, tol=self.tol)
         self.components_ = _factor(result.x)
-        self.bounded_ = _is_bounded(scatter, X, pairs.laplacian_product(np.ones(len(neighbors), X.dtype), X))
-        hint = (
-            "Raise max_iter, or use step='exact'."
-            if self.bounded_
-            else "The objective has no minimum on these data, because differences between labels leave the span "
-            "of the differences between target neighbours: A depends on max_iter. Reduce the number of features."
-        )
-        self._record(result, hint)
+        self.bounded_ = _is_bounded(scatter, objective.target_scatter())
+        self._record(result, self._hint())
         return self
+
+    def _hint(self) -> str:
+        """What to do about an early stop."""
+        if not self.components_.any():
+            return "A is zero: the unit step overshoots on features of this size. Scale them, or use step='exact'."
+        if not self.bounded_:
+            return (
+                "The objective has no minimum on these data, because differences between labels leave the span of "
+                "the differences between target neighbours: A depends on max_iter. Reduce the number of features."
+            )
+        return "Raise max_iter, or use step='exact'."
 
 
 def _factor(A: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -128,12 +144,13 @@ def _factor(A: NDArray[np.floating]) -> NDArray[np.floating]:
     return (vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))).T[:rank].copy()
 
 
-def _is_bounded(scatter: NDArray[np.floating], X: NDArray[np.floating], laplacian_X: NDArray[np.floating]) -> bool:
+def _is_bounded(scatter: NDArray[np.floating], target_scatter: NDArray[np.floating]) -> bool:
     """Whether the label scatter C vanishes wherever all target differences do.
 
     Along A = vvᵀ with v orthogonal to every δ_p the local term is constant and -vᵀCv is all that changes.
     """
-    values, vectors = np.linalg.eigh(X.T @ laplacian_X)
-    null = vectors[:, values <= values[-1] * len(values) * np.finfo(X.dtype).eps]
-    largest = np.abs(null.T @ scatter @ null).max(initial=0.0)
-    return bool(largest <= 1e3 * len(values) * np.finfo(X.dtype).eps * np.abs(scatter).max())
+    rounding = len(scatter) * float(np.finfo(scatter.dtype).eps)
+    values, vectors = np.linalg.eigh(target_scatter)
+    null = vectors[:, values <= values[-1] * rounding]
+    outside = np.abs(null.T @ scatter @ null).max(initial=0.0)
+    return bool(outside <= 1e3 * rounding * np.abs(scatter).max())

@@ -31,7 +31,7 @@ class MahalanobisDistance:
 class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators that learn ``components_`` (s, d) and ``mean_`` (d,)."""
 
-    def transform(self, X):
+    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
         """Map samples to the space in which Euclidean distance is the learned one.
 
         Parameters
@@ -44,8 +44,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             ``(X - mean_) @ components_.T``
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return (X - self.mean_.astype(X.dtype, copy=False)) @ self.components_.T.astype(X.dtype, copy=False)
+        checked = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        centred = checked - self.mean_.astype(checked.dtype, copy=False)
+        return centred @ self.components_.T.astype(checked.dtype, copy=False)
 
     def pair_distance(self, pairs: ArrayLike) -> FloatArray:
         """Learned distance of each pair.
@@ -59,10 +60,10 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ndarray of shape (n_pairs,)
         """
         check_is_fitted(self)
-        pairs = check_array(pairs, allow_nd=True, dtype=np.float64)
-        if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
-            raise InputError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}), got {pairs.shape}")
-        return np.linalg.norm((pairs[:, 0] - pairs[:, 1]) @ self.components_.T, axis=1)
+        checked = check_array(pairs, allow_nd=True, dtype=np.float64)
+        if checked.ndim != 3 or checked.shape[1:] != (2, self.n_features_in_):
+            raise InputError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}), got {checked.shape}")
+        return np.linalg.norm((checked[:, 0] - checked[:, 1]) @ self.components_.T, axis=1)
 
     def get_mahalanobis_matrix(self) -> NDArray[np.floating]:
         """A = LᵀL, of shape (d, d)."""
@@ -83,6 +84,12 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         labels = ordinal_labels(values, names)
         if not (X[0] != X).any():
             raise InputError("all samples are identical: every feature is constant, there is no distance to learn")
+        # Objectives square squared distances in double precision, and features in their own.
+        largest = min(np.finfo(np.float64).max ** 0.25, np.finfo(X.dtype).max ** 0.5) / X.size
+        if np.abs(X).max() > largest:
+            raise InputError(
+                f"features up to {np.abs(X).max():.1g} are too large to square twice; scale them down"
+            )
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         return X - self.mean_.astype(X.dtype), labels
 
@@ -103,7 +110,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

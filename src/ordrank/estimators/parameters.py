@@ -12,7 +12,7 @@ from ordrank.errors import InputError
 
 def check_integer(name: str, value: Any, *, minimum: int) -> None:
     """Require an integer of at least ``minimum``."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         raise InputError(f"{name} must be an integer of at least {minimum}, got {value!r}")
 
 
@@ -20,23 +20,12 @@ def check_number(
     name: str, value: Any, *, above: float = -math.inf, below: float = math.inf, at_least: float = -math.inf
 ) -> None:
     """Require a finite number with ``above < value < below`` and ``value >= at_least``."""
-    if (
-        not isinstance(value, Real)
-        or isinstance(value, bool)
-        or not math.isfinite(value)
-        or not (above < value < below)
-        or value < at_least
-    ):
-        bounds = [
-            text
-            for text, bound in (
-                (f"above {above:g}", above),
-                (f"below {below:g}", below),
-                (f"at least {at_least:g}", at_least),
-            )
-            if math.isfinite(bound)
-        ]
-        raise InputError(f"{name} must be a number {' and '.join(bounds)}, got {value!r}".replace("  ", " "))
+    number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    if number and above < value < below and value >= at_least:
+        return
+    bounds = {f"above {above:g}": above, f"at least {at_least:g}": at_least, f"below {below:g}": below}
+    stated = " and ".join(text for text, bound in bounds.items() if math.isfinite(bound))
+    raise InputError(f"{name} must be a number{' ' if stated else ''}{stated}, got {value!r}")
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ordrank._types import FloatArray, IntArray, Ranking
-from ordrank.errors import NeighborsCappedWarning
+from ordrank.errors import InputError, NeighborsCappedWarning
 from ordrank.estimators.cmds_metric import CMDSMetric
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators.parameters import check_choice, check_integer
@@ -61,13 +62,20 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
     (1, 3)
     """
 
-    def __init__(self, metric=None, *, n_neighbors=5, aggregate="median", weights="distance"):
+    def __init__(
+        self,
+        metric: Any = None,
+        *,
+        n_neighbors: int = 5,
+        aggregate: Literal["median", "mean"] = "median",
+        weights: Literal["distance", "uniform"] = "distance",
+    ) -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
         self.aggregate = aggregate
         self.weights = weights
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the metric and keep the training samples.
 
         Parameters
@@ -102,7 +110,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         self.embedding_ = self._embed(checked)
         return self
 
-    def predict(self, X) -> NDArray:
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Estimated grade of each query.
 
         Parameters
@@ -117,7 +125,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         grades = self._grade(self._queries(X))
         return self._labels.decode(grades)
 
-    def rank(self, X, k=10, *, within_grade=False) -> Ranking:
+    def rank(self, X: ArrayLike, k: int = 10, *, within_grade: bool = False) -> Ranking:
         """Most relevant training samples for each query, nearest first.
 
         Parameters
@@ -143,15 +151,19 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         values = np.where(indices < 0, np.nan, self._labels.values[indices])
         return Ranking(indices, distances, self._labels.decode(values))
 
-    def score(self, X, y, sample_weight=None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R² of the estimated grades, as for every scikit-learn regressor."""
         queries = self._queries(X)
         values, _ = encode_labels(y)
-        return r2_score(values, self._grade(queries), sample_weight=sample_weight)
+        return float(r2_score(values, self._grade(queries), sample_weight=sample_weight))
 
-    def _unfitted_metric(self, X: NDArray[np.floating]):
+    def _unfitted_metric(self, X: NDArray[np.floating]) -> Any:
+        if isinstance(self.metric, str):
+            if self.metric != "passthrough":
+                raise InputError(f"metric must be an estimator or 'passthrough', got {self.metric!r}")
+            return self.metric
         if self.metric is not None:
-            return self.metric if isinstance(self.metric, str) else clone(self.metric)
+            return clone(self.metric)
         return CMDSMetric(
             n_components=min(3, X.shape[1]),
             solver="fast",
@@ -164,7 +176,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
     def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         return X if self.metric_ == "passthrough" else np.asarray(self.metric_.transform(X))
 
-    def _queries(self, X) -> NDArray[np.floating]:
+    def _queries(self, X: ArrayLike) -> NDArray[np.floating]:
         check_is_fitted(self)
         return self._embed(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import version
+from typing import Any
 
 
-def describe_machine() -> dict[str, dict[str, str | int | None]]:
+def describe_machine() -> dict[str, Any]:
     """Versions of the numerical packages, and the machine, without anything that names it."""
     packages = ("ordrank", "numpy", "scipy", "scikit-learn")
     return {

@@ -53,7 +53,7 @@ def double_center(D: FloatArray, weights: FloatArray | None = None) -> FloatArra
     share = np.full(len(D), 1 / len(D)) if weights is None else weights / weights.sum()
     column_means = share @ D
     B = -0.5 * (D - column_means[None, :] - column_means[:, None] + column_means @ share)
-    return (B + B.T) / 2
+    return np.asarray((B + B.T) / 2)
 
 
 def check_distance_matrix(D: ArrayLike, name: str = "D") -> FloatArray:
@@ -92,7 +92,7 @@ def is_edm(D: ArrayLike, rtol: float = 1e-10) -> bool:
         Eigenvalues of -½ J D J down to ``-rtol * max(D)`` are taken for rounding.
     """
     matrix = check_distance_matrix(D)
-    return smallest_eigenvalue(matrix) >= -rtol * len(matrix) * matrix.max(initial=0.0)
+    return bool(smallest_eigenvalue(matrix) >= -rtol * len(matrix) * matrix.max(initial=0.0))
 
 
 def beta_bound(labels: ArrayLike) -> float:

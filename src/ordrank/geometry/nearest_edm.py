@@ -163,13 +163,13 @@ class _DualPoint:
         def jacobian(h: FloatArray) -> FloatArray:
             inner = weights * (centred.T @ (h[:, None] * centred))
             moved = ((self._vectors @ inner) * self._vectors).sum(axis=1)  # diag(P inner Pᵀ)
-            return (1 + regularisation) * h - moved
+            return np.asarray((1 + regularisation) * h - moved)
 
         m = len(self.gradient)
         operator = scipy.sparse.linalg.LinearOperator((m, m), matvec=jacobian, dtype=np.float64)
         direction, _ = scipy.sparse.linalg.cg(operator, -self.gradient, rtol=1e-4, maxiter=10 * m)
         # Truncated conjugate gradients always descend; a zero answer means there is nothing left to gain.
-        return direction if np.any(direction) else -self.gradient
+        return np.asarray(direction if np.any(direction) else -self.gradient)
 
 
 def _divided_differences(values: FloatArray) -> FloatArray:

@@ -62,6 +62,12 @@ class LDMLRObjective:
         self._differences = pairs.differences(X)  # P × d, once per fit
         self._backend = backend_of(X)
 
+    def target_scatter(self, weights: Array | None = None) -> Array:
+        """Σ w_p δ_pδ_pᵀ (d, d), through the Laplacian of the pairs; all w_p = 1 by default."""
+        w = np.ones(len(self._targets)) if weights is None else weights
+        total = self._X.T @ self._pairs.laplacian_product(self._backend.asarray(w, self._X), self._X)
+        return (total + total.T) / 2
+
     def image(self, x: Array) -> Array:
         """δ_pᵀAδ_p for every pair (P,)."""
         return self._backend.row_dots(self._pairs.differences(self._X @ x), self._differences)
@@ -74,9 +80,7 @@ class LDMLRObjective:
     def value_and_gradient(self, x: Array, z: Array) -> tuple[float, Array]:
         """h(A) and ∇h = -C + 2μ Σ q_p δ_pδ_pᵀ, q = δᵀAδ - ‖δ‖²."""
         excess = z - self._targets
-        weights = self._backend.asarray(excess, self._X)
-        pull = self._X.T @ self._pairs.laplacian_product(weights, self._X)
-        return self.value(x, z), self._mu * (pull + pull.T) - self._scatter
+        return self.value(x, z), 2 * self._mu * self.target_scatter(excess) - self._scatter
 
     def line_polynomial(self, x: Array, z: Array, dx: Array, dz: Array) -> FloatArray:
         """Coefficients of h along dx; h is quadratic, the last two are zero."""

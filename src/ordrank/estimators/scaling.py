@@ -1,0 +1,37 @@
+"""The one scaling that keeps directions and ratios of distances."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+class UnitMeanSquare(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Centre samples and divide all of them by one number, so that their mean squared norm is 1.
+
+    Parameters of a metric then mean the same on every data set, and no distance is distorted.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (d,)
+    size_ : float
+        Root mean square norm of the centred training samples.
+    """
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Measure the size of the samples (n, d)."""
+        samples = validate_data(self, X, dtype=np.float64)
+        self.mean_ = samples.mean(axis=0)
+        self.size_ = float(np.sqrt(((samples - self.mean_) ** 2).sum(axis=1).mean()))
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """(X - mean_) / size_; only centred where all training samples were equal."""
+        check_is_fitted(self)
+        samples: NDArray[np.float64] = validate_data(self, X, reset=False, dtype=np.float64)
+        scaled: NDArray[np.float64] = (samples - self.mean_) / (self.size_ or 1.0)
+        return scaled

@@ -1,0 +1,146 @@
+"""Figures one can read on their own: distances from one sample, the embedding, a strip of ranked pictures.
+
+Colours are taken from viridis, which keeps its order with any colour vision and in grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure that belongs to no window."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=130, layout="constrained")
+
+
+def grade_colours(n_grades: int) -> NDArray[np.float64]:
+    """One colour for each grade, dark to light, (n_grades, 4)."""
+    from matplotlib import colormaps
+
+    return np.asarray(colormaps["viridis"](np.linspace(0.0, 0.95, n_grades)))
+
+
+def as_bytes(figure: Figure, form: str = "png") -> bytes:
+    """Render a figure as a PNG or PDF file."""
+    buffer = BytesIO()
+    # Dates would make equal figures differ.
+    figure.savefig(buffer, format=form, metadata={"CreationDate": None} if form == "pdf" else None)
+    return buffer.getvalue()
+
+
+def distances_from_one(
+    panels: Mapping[str, FloatArray], labels: Sequence[Any] | NDArray[Any], anchor: int, grade_name: str = "grade"
+) -> Figure:
+    """Draw the paper's layered plots: distance of every sample from one, grouped by label, one panel a metric.
+
+    Parameters
+    ----------
+    panels : mapping of title to ndarray of shape (n,)
+        Distances from the anchor.
+    labels : sequence of length n
+    anchor : int
+        Which sample the distances are from.
+    grade_name : str
+        What a label is called.
+    """
+    labels = np.asarray(labels)
+    figure = new_figure(5.2 * len(panels), 3.6)
+    distinct = np.unique(labels)
+    colours = grade_colours(len(distinct))
+    order = np.argsort(labels, kind="stable")
+    position = np.empty(len(labels), dtype=int)
+    position[order] = np.arange(len(labels))
+    for axes, (title, distances) in zip(
+        np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True
+    ):
+        for label, colour in zip(distinct, colours, strict=True):
+            members = np.flatnonzero(labels == label)
+            level = np.median(distances[members])
+            axes.scatter(position[members], distances[members], s=14, color=colour, edgecolor="0.3", linewidth=0.3)
+            axes.hlines(level, position[members].min(), position[members].max(), color="0.15", linewidth=1.6)
+        axes.plot(position[anchor], distances[anchor], "x", color="tab:red", markersize=9, markeredgewidth=2)
+        centres = [position[labels == label].mean() for label in distinct]
+        axes.set_xticks(centres, [f"{grade_name} {label:g}" for label in distinct])
+        axes.tick_params(axis="x", length=0)
+        axes.set(title=title, ylabel="distance from the sample marked ×", ylim=(0, None))
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def embedding_3d(
+    points: FloatArray, labels: Sequence[Any] | NDArray[Any], title: str, grade_name: str = "grade"
+) -> Figure:
+    """Draw mapped samples (n, 3 or fewer dimensions) in space, coloured by label."""
+    labels = np.asarray(labels)
+    padded = np.pad(points[:, :3], ((0, 0), (0, max(0, 3 - points.shape[1]))))
+    figure = new_figure(6.4, 5.2)
+    axes = figure.add_subplot(projection="3d")
+    distinct = np.unique(labels)
+    for label, colour in zip(distinct, grade_colours(len(distinct)), strict=True):
+        members = padded[labels == label]
+        axes.scatter(
+            *members.T, s=18, color=colour, edgecolor="0.3", linewidth=0.3, label=f"{grade_name} {label:g}"
+        )
+    axes.set(title=title, xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 0.9), frameon=False)
+    return figure
+
+
+@dataclass(frozen=True)
+class StripRow:
+    """One query and what a metric ranks first for it.
+
+    Attributes
+    ----------
+    metric : str
+        Name of the metric, beside the row.
+    query : ndarray
+        Picture.
+    query_caption : str
+    results : sequence of ndarray
+        Pictures, nearest first.
+    captions : sequence of str
+        One below each result.
+    right : sequence of bool
+        Whether each result has the query's grade; wrong ones are framed.
+    """
+
+    metric: str
+    query: NDArray[np.uint8]
+    query_caption: str
+    results: Sequence[NDArray[np.uint8]]
+    captions: Sequence[str]
+    right: Sequence[bool]
+
+
+def ranking_strips(rows: Sequence[StripRow]) -> Figure:
+    """Draw each query at the left and its nearest pictures beside it; another grade has a dashed frame."""
+    columns = 1 + max(len(row.results) for row in rows)
+    figure = new_figure(1.05 * columns + 0.6, 1.38 * len(rows))
+    grid = figure.subplots(len(rows), columns, squeeze=False, width_ratios=[1.25] + [1] * (columns - 1))
+    for axes_row, row in zip(grid, rows, strict=True):
+        for axes in axes_row:
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+        axes_row[0].imshow(row.query)
+        axes_row[0].set_ylabel(row.metric, fontsize=9)
+        axes_row[0].set_xlabel(row.query_caption, fontsize=8, fontweight="bold")
+        for axes, picture, caption, right in zip(axes_row[1:], row.results, row.captions, row.right, strict=False):
+            axes.imshow(picture)
+            axes.set_xlabel(caption, fontsize=8)
+            if not right:
+                axes.spines[:].set(visible=True, color="tab:red", linewidth=2, linestyle="--")
+    return figure
