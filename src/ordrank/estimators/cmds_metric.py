@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -141,35 +141,18 @@ class CMDSMetric(LinearMetric):
         self.max_iter = max_iter
         self.tol = tol
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the distance.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Samples. They are centred here; scaling is left to the caller.
-        y : array-like of shape (n,)
-            Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
-
-        Returns
-        -------
-        CMDSMetric
-            Itself.
-        """
-        self._check_parameters()
-        samples, labels = self._validated(X, y)
-        Y = self._place_labels(labels).astype(samples.dtype)
-        neighbors = target_neighbors(samples, labels.index, self.n_neighbors)
+    def _learn(self, X: NDArray[np.floating], labels: OrdinalLabels) -> None:
+        Y = self._place_labels(labels).astype(X.dtype)
+        neighbors = target_neighbors(X, labels.index, self.n_neighbors)
         objective = CMDSObjective(
-            samples, Y, self._local_term(samples, neighbors), alpha=self.alpha, free_scale=self.scale == "free"
+            X, Y, self._local_term(X, neighbors), alpha=self.alpha, free_scale=self.scale == "free"
         )
-        result = self._solve(objective, self._start(objective, samples))
+        result = self._solve(objective, self._start(objective, X))
         L, self.scale_ = objective.unpack(result.x)
         self.components_ = L.copy()
         self._record(result, "Raise max_iter, scale the features, or use solver='fast'.")
         if self.scale == "free":
-            self._warn_if_collapsed(samples, neighbors)
-        return self
+            self._warn_if_collapsed(X, neighbors)
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, minimum=1)
@@ -200,7 +183,6 @@ class CMDSMetric(LinearMetric):
                 stacklevel=3,
             )
         counts = np.bincount(labels.index)
-        self.labels_ = labels.distinct
         self.label_repair_ = repair
         self.negative_mass_ = classical_mds(distances**2, self.n_components, counts).negative_mass
         self.label_positions_ = classical_mds(repair.D, self.n_components, counts).points

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ordrank.backend import backend_of
+from ordrank.estimators.labels import OrdinalLabels
 from ordrank.estimators.linear_metric import LinearMetric
 from ordrank.estimators.parameters import check_choice, check_integer, check_number
 from ordrank.geometry import label_distances
@@ -88,42 +89,27 @@ class LDMLR(LinearMetric):
         self.max_iter = max_iter
         self.tol = tol
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the distance.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Samples. They are centred here; scaling is left to the caller.
-        y : array-like of shape (n,)
-            Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
-
-        Returns
-        -------
-        LDMLR
-            Itself.
-        """
+    def _check_parameters(self) -> None:
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
         check_integer("max_iter", self.max_iter, minimum=1)
         check_number("mu", self.mu, above=0)
         check_number("p", self.p, above=0)
         check_number("tol", self.tol, at_least=0)
         check_choice("step", self.step, ("unit", "exact"))
-        samples, labels = self._validated(X, y)
-        self.labels_ = labels.distinct
-        neighbors = target_neighbors(samples, labels.index, self.n_neighbors)
-        pairs = backend_of(samples).pairs(neighbors.first, neighbors.second, len(samples), samples)
+
+    def _learn(self, X: NDArray[np.floating], labels: OrdinalLabels) -> None:
+        neighbors = target_neighbors(X, labels.index, self.n_neighbors)
+        pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
         weights = label_distances(labels.distinct, beta=1.0) ** self.p
-        scatter = ordinal_scatter(samples, labels.index, weights)
-        objective = LDMLRObjective(samples, scatter, pairs, neighbors.squared_distances, mu=self.mu)
-        start = np.eye(samples.shape[1], dtype=samples.dtype)
+        scatter = ordinal_scatter(X, labels.index, weights)
+        objective = LDMLRObjective(X, scatter, pairs, neighbors.squared_distances, mu=self.mu)
+        start = np.eye(X.shape[1], dtype=X.dtype)
         # The literal step may run to infinity, where the solver stops and says so.
         with np.errstate(over="ignore", invalid="ignore"):
             result = projected_gradient(objective, start, step=self.step, max_iter=self.max_iter, tol=self.tol)
         self.components_ = _factor(result.x)
         self.bounded_ = _is_bounded(scatter, objective.target_scatter())
         self._record(result, self._hint())
-        return self
 
     def _hint(self) -> str:
         """What to do about an early stop."""

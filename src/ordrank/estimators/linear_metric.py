@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,8 +29,33 @@ class MahalanobisDistance:
         return float(np.linalg.norm(self.components @ (np.asarray(u) - np.asarray(v))))
 
 
-class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the estimators that learn ``components_`` (s, d) and ``mean_`` (d,)."""
+class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """Base of the estimators that learn ``components_`` (s, d).
+
+    A subclass checks its parameters in ``_check_parameters`` and sets ``components_`` in ``_learn``, which is
+    given centred samples and grouped labels.
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the distance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples. They are centred here; scaling is left to the caller.
+        y : array-like of shape (n,)
+            Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
+
+        Returns
+        -------
+        LinearMetric
+            Itself.
+        """
+        self._check_parameters()
+        samples, labels = self._validated(X, y)
+        self.labels_ = labels.distinct
+        self._learn(samples, labels)
+        return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating]:
         """Map samples to the space in which Euclidean distance is the learned one.
@@ -75,6 +101,14 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         return MahalanobisDistance(self.components_.copy())
 
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise an error that names the first wrong parameter."""
+
+    @abstractmethod
+    def _learn(self, X: NDArray[np.floating], labels: OrdinalLabels) -> None:
+        """Set ``components_`` and what else was learned."""
+
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[np.floating], OrdinalLabels]:
         """Centred samples and grouped labels; sets ``mean_``."""
         values, names = encode_labels(y)
@@ -103,7 +137,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             warnings.warn(
                 f"{type(self).__name__} stopped after {result.n_iter} iterations: {result.stop_reason}. {hint}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,  # the caller of fit
             )
 
     @property
