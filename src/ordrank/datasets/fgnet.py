@@ -1,0 +1,149 @@
+"""FG-NET faces: 68 landmarks on 1002 pictures of 82 people aged 0 to 69.
+
+Lanitis (2008). The data are for research and are not part of this package.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._types import FloatArray
+from ordrank.datasets.source import data_directory
+from ordrank.errors import InputError
+
+_ADVICE = (
+    "Get the FG-NET aging database and put its folder 'points' of .pts files (and, for pictures, 'images'), or "
+    "fgnet_points.npz, into a folder 'fgnet' of that directory."
+)
+PAPER_AGES = (1, 5, 9, 15, 19)
+_PAPER_COUNTS = (27, 40, 25, 30, 23)
+_N_POINTS = 68
+
+
+@dataclass(frozen=True)
+class FGNET:
+    """The landmarks.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, 68, 2)
+        In pixels of pictures of different sizes.
+    label : ndarray of int64, shape (n,)
+        The age, or 1, 2, ... in the order of the ages that were asked for.
+    age : ndarray of int64, shape (n,)
+    subject : ndarray of int64, shape (n,)
+        The person.
+    image_file : ndarray of str, shape (n,)
+        Path of the picture where one was found, else its bare name.
+    """
+
+    points: FloatArray
+    label: NDArray[np.int64]
+    age: NDArray[np.int64]
+    subject: NDArray[np.int64]
+    image_file: NDArray[np.str_]
+
+
+def load_fgnet(path: str | os.PathLike[str] | None = None, *, ages: Sequence[int] | None = PAPER_AGES) -> FGNET:
+    """Read the FG-NET landmarks.
+
+    Parameters
+    ----------
+    path : path, optional
+        A directory with ``fgnet_points.npz`` or ``.pts`` files (at any depth), that file, or a directory
+        that holds such a directory under the name ``fgnet``; by default what ``ORDRANK_DATA`` names.
+    ages : sequence of int, optional
+        Keep faces of these ages and label them 1, 2, ... in this order. The paper's five by default; None
+        keeps all 1002, labelled by age.
+    """
+    place = data_directory(path, "fgnet", _ADVICE)
+    everyone = _read(place)
+    if ages is None:
+        return everyone
+    kept = np.isin(everyone.age, ages)
+    label = np.array([list(ages).index(age) + 1 for age in everyone.age[kept]], dtype=np.int64)
+    if tuple(ages) == PAPER_AGES:
+        counts = tuple(int((label == value).sum()) for value in range(1, 6))
+        if counts != _PAPER_COUNTS:
+            raise InputError(
+                f"{place} holds {counts} faces of the ages {PAPER_AGES} instead of {_PAPER_COUNTS}: it is not the "
+                "complete set"
+            )
+    return FGNET(
+        everyone.points[kept], label, everyone.age[kept], everyone.subject[kept], everyone.image_file[kept]
+    )
+
+
+def align_faces(points: FloatArray, *, n_rounds: int = 10) -> FloatArray:
+    """Generalised Procrustes alignment: remove place, size and rotation of every face.
+
+    Each face (68, 2) is centred, scaled to unit norm and rotated onto the mean shape, which is then formed
+    anew. Labels play no part.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, 68, 2)
+    n_rounds : int
+        Rounds; the mean settles within a few.
+
+    Returns
+    -------
+    ndarray of shape (n, 68, 2)
+    """
+    centred = points - points.mean(axis=1, keepdims=True)
+    shapes = centred / np.linalg.norm(centred, axis=(1, 2), keepdims=True)
+    mean = shapes[0]
+    for _ in range(n_rounds):
+        u, _, vt = np.linalg.svd(np.einsum("nki,kj->nij", shapes, mean))
+        # Only proper rotations: a mirrored face is another face.
+        u[:, :, -1] *= np.sign(np.linalg.det(u @ vt))[:, None]
+        shapes = shapes @ (u @ vt)
+        mean = shapes.mean(axis=0)
+        mean /= np.linalg.norm(mean)
+    return np.asarray(shapes)
+
+
+def _read(place: Path) -> FGNET:
+    file = place if place.name == "fgnet_points.npz" else place / "fgnet_points.npz"
+    if file.is_file():
+        with np.load(file, allow_pickle=False) as data:
+            age = data["age"]
+            return FGNET(data["points"], age, age, data["subject"], data["image_file"])
+    files = sorted(place.rglob("*.[pP][tT][sS]"), key=lambda f: f.name.lower()) if place.is_dir() else []
+    if not files:
+        raise InputError(f"no FG-NET landmarks in {place}. {_ADVICE}")
+    names = [_parse_name(file) for file in files]
+    age = np.array([age for _, age in names], dtype=np.int64)
+    pictures = {f.stem.lower(): str(f) for f in place.rglob("*.[jJ][pP][gG]")}
+    return FGNET(
+        points=np.stack([_read_points(file) for file in files]),
+        label=age,
+        age=age,
+        subject=np.array([subject for subject, _ in names], dtype=np.int64),
+        image_file=np.array([pictures.get(f.stem.lower(), f"{f.stem.upper()}.JPG") for f in files]),
+    )
+
+
+def _parse_name(file: Path) -> tuple[int, int]:
+    """Person and age: 001a02.pts shows person 1 at 2 years; a letter may follow for further pictures."""
+    match = re.fullmatch(r"(\d{3})a(\d{2})[a-z]?", file.stem.lower())
+    if not match:
+        raise InputError(f"{file} is not named like 001a02.pts: person, 'a', age")
+    return int(match[1]), int(match[2])
+
+
+def _read_points(file: Path) -> FloatArray:
+    """Read the coordinates between the braces of a .pts file, (68, 2)."""
+    match = re.search(r"\{(.*)\}", file.read_text(errors="replace"), re.DOTALL)
+    try:
+        points = np.array((match[1] if match else "").split(), dtype=np.float64).reshape(_N_POINTS, 2)
+    except ValueError:
+        raise InputError(f"{file} does not hold {_N_POINTS} points between braces; is it complete?") from None
+    return points
