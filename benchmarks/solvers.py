@@ -43,7 +43,7 @@ def problem(n: int, d: int, s: int, k: int, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     grade = rng.integers(0, 5, size=n)
     X = rng.normal(size=(n, d)) / np.sqrt(1 + np.arange(d))
-    X[:, rng.choice(d, 10, replace=False)] += 0.05 * grade[:, None]
+    X[:, rng.choice(d, min(d, 10), replace=False)] += 0.05 * grade[:, None]
     X -= X.mean(axis=0)
     X /= np.sqrt((X**2).sum(axis=1).mean())
     D = label_distances(np.arange(5)) ** 2
@@ -123,6 +123,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
 
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
     data = problem(options.samples, options.features, options.components, options.neighbors, options.seed)
     start = np.eye(options.components, options.features).reshape(-1)
     rows = [compare(data, start, mu, options.iterations) for mu in (1e-3, 1e-1, 1.0)]

@@ -13,7 +13,9 @@ def test_errors_and_accuracy_by_hand():
     grades, estimates = [1, 1, 2, 5], [1, 2, 2.4, 3.2]
     assert m.mean_absolute_error(grades, estimates) == pytest.approx((0 + 1 + 0.4 + 1.8) / 4)
     assert m.mean_absolute_error_per_grade(grades, estimates) == pytest.approx({1.0: 0.5, 2.0: 0.4, 5.0: 1.8})
-    assert m.accuracy(grades, estimates) == 0.5  # 3.2 is nearer to 2 than to 5
+    assert m.accuracy(grades, estimates) == 0.25
+    assert m.accuracy(grades, estimates, labels=[1, 2, 5]) == 0.5  # 3.2 is nearer to 2 than to 5
+    assert m.accuracy([2, 4], [3, 3], labels=[2, 3, 4]) == 0
 
 
 def test_kendall_tau():
@@ -77,6 +79,28 @@ def test_ndcg_agrees_with_scikit_learn(seed, k):
     distances = np.linalg.norm(queries[:, None] - X[None], axis=2)
     gains = 1 - np.abs(y[None] - grades[:, None]) / 4
     assert m.ndcg(ranking, grades, y) == pytest.approx(ndcg_score(gains, -distances, k=k))
+
+
+def test_ndcg_where_nothing_is_of_use():
+    ranking = Ranking(np.array([[1, 0]]), np.zeros((1, 2)), np.zeros((1, 2)))
+    assert m.ndcg(ranking, [4], [0, 0]) == 1
+
+
+def test_a_ranking_with_no_filled_place_has_no_precision():
+    ranking = Ranking(np.array([[-1]]), np.full((1, 1), np.inf), np.full((1, 1), np.nan))
+    assert np.isnan(m.same_grade_precision(ranking, [1]))
+    with pytest.raises(InputError, match="answers 1 queries, but 2"):
+        m.same_grade_precision(ranking, [1, 2])
+
+
+def test_inside_grade_keeps_the_order_and_fills_up():
+    labels = np.array([[1.0, 2.0, 1.0, 2.0]])
+    ranking = Ranking(np.array([[3, 2, 1, 0]]), np.array([[1.0, 2.0, 3.0, 4.0]]), labels)
+    inside = m.inside_grade(ranking, [2], 3)
+    assert inside.indices.tolist() == [[2, 0, -1]]
+    assert inside.distances.tolist() == [[2.0, 4.0, np.inf]]
+    named = Ranking(ranking.indices, ranking.distances, np.array([["a", "b", "a", "b"]], dtype=object))
+    assert m.inside_grade(named, ["b"], 3).labels.tolist() == [["b", "b", None]]
 
 
 def test_ndcg_of_unfilled_places_and_of_one_label():

@@ -32,12 +32,8 @@ def test_import_is_fast():
 
 
 def test_import_loads_nothing_heavy():
-    code = (
-        "import sys, ordrank; print([m for m in ('sklearn', 'scipy', 'matplotlib', 'torch') if m in sys.modules])"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-    )
+    code = "import sys, ordrank; print([m for m in ('sklearn', 'scipy', 'matplotlib', 'torch') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_the_command_line_starts_without_scikit_learn():

@@ -63,6 +63,10 @@ class Backend(Protocol):
         """Ascending eigenvalues and orthonormal eigenvectors (columns) of a symmetric matrix."""
         ...
 
+    def gram(self, a: Array) -> Array:
+        """AᵀA in double precision: squaring halves the digits, and single precision has none to spare."""
+        ...
+
     def group_sums(self, a: Array, group: IntArray, n_groups: int) -> Array:
         """Sums of the rows of each group: (n, d) -> (n_groups, d)."""
         ...
@@ -132,6 +136,16 @@ class NumpyBackend:
         """Symmetric eigendecomposition, by NumPy: SciPy's own BLAS threads would compete with NumPy's."""
         values, vectors = np.linalg.eigh(a)
         return values, vectors
+
+    def gram(self, a: Array) -> Array:
+        """AᵀA in double precision, a block of rows at a time."""
+        if a.dtype == np.float64:
+            return a.T @ a
+        total = np.zeros((a.shape[1], a.shape[1]))
+        for start in range(0, len(a), 4096):
+            block = a[start : start + 4096].astype(np.float64)
+            total += block.T @ block
+        return total
 
     def group_sums(self, a: Array, group: IntArray, n_groups: int) -> Array:
         """Sums of the rows of each group through its sparse indicator matrix."""

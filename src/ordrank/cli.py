@@ -57,9 +57,7 @@ def root(
     epilog="Examples: `ordrank demo` · `ordrank demo --pictures 200 --out /tmp/fruit` · `ordrank demo --json`"
 )
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the report and its figures; made if missing.")] = Path(
-        "demo"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for the report and its figures; made if missing.")] = Path("demo"),
     pictures: Annotated[int, typer.Option(help="How many fruits to draw, at least 60.")] = 600,
     size: Annotated[int, typer.Option(help="Side of a picture in pixels.", min=16, max=512)] = 64,
     seed: Annotated[int, typer.Option(help="Seed of the drawing and of the split.", min=0)] = 0,
@@ -80,9 +78,7 @@ def demo(
         result = run_demo(pictures, size=size, seed=seed, tell=lambda text: log.print(f"[dim]{text} …[/dim]"))
         write_files(out, result.files)
     if as_json:
-        typer.echo(
-            json.dumps(result.as_document() | {"files": [str(out / name) for name in result.files]}, indent=2)
-        )
+        typer.echo(json.dumps(result.as_document() | {"files": [str(out / name) for name in result.files]}, indent=2))
         return
     head, cells = table_of(result.rows)
     table = Table(title=f"{len(result.rows)} distances, {pictures} fruits: half teach, half are queries")

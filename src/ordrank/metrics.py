@@ -25,12 +25,20 @@ def mean_absolute_error_per_grade(grades: ArrayLike, estimates: ArrayLike) -> di
     return {float(grade): float(errors[true == grade].mean()) for grade in np.unique(true)}
 
 
-def accuracy(grades: ArrayLike, estimates: ArrayLike) -> float:
-    """Share of estimates whose nearest grade, of those that occur, is the true one."""
+def accuracy(grades: ArrayLike, estimates: ArrayLike, *, labels: ArrayLike | None = None) -> float:
+    """Share of estimates that are the true grade.
+
+    Parameters
+    ----------
+    grades, estimates : array-like of shape (q,)
+    labels : array-like of shape (m,), optional
+        The grades there are: each estimate is first moved to the nearest of them, the lower of two.
+    """
     true, estimated = _same_length(grades, estimates)
-    occurring = np.unique(true)
-    nearest = occurring[np.abs(estimated[:, None] - occurring[None, :]).argmin(axis=1)]
-    return float((nearest == true).mean())
+    if labels is not None:
+        known = np.unique(np.asarray(labels, dtype=np.float64))
+        estimated = known[np.abs(estimated[:, None] - known[None, :]).argmin(axis=1)]
+    return float((estimated == true).mean())
 
 
 def kendall_tau(grades: ArrayLike, estimates: ArrayLike) -> float:
@@ -110,10 +118,11 @@ def inside_grade(ranking: Ranking, query_grades: ArrayLike, k: int) -> Ranking:
     other = ranking.labels != np.asarray(query_grades)[:, None]
     first = np.argsort(other, axis=1, kind="stable")[:, :k]
     missing = np.take_along_axis(other, first, axis=1)
+    found = np.take_along_axis(ranking.labels, first, axis=1)
     return Ranking(
         np.where(missing, -1, np.take_along_axis(ranking.indices, first, axis=1)),
         np.where(missing, np.inf, np.take_along_axis(ranking.distances, first, axis=1)),
-        np.where(missing, np.nan, np.take_along_axis(ranking.labels, first, axis=1)),
+        np.where(missing, np.array(np.nan if found.dtype.kind == "f" else None, dtype=found.dtype), found),
     )
 
 
@@ -143,7 +152,8 @@ def ndcg(ranking: Ranking, query_grades: ArrayLike, labels: ArrayLike) -> float:
     reached = np.where(ranking.indices < 0, 0.0, found) @ discount
     distinct, which = np.unique(grades, return_inverse=True)
     best = np.array([np.sort(gain(all_labels, grade))[::-1][: len(discount)] @ discount for grade in distinct])
-    return float((reached / best[which]).mean())
+    # Where no sample is of any use every order is as good as another.
+    return float(np.divide(reached, best[which], out=np.ones_like(reached), where=best[which] > 0).mean())
 
 
 def _concordant_pairs(levels: FloatArray, distances: FloatArray) -> tuple[int, int]:
@@ -169,8 +179,11 @@ def _tied_pairs(values: NDArray[Any]) -> int:
 
 
 def _share_equal(ranking: Ranking, found: NDArray[Any], own: ArrayLike) -> float:
+    wanted = np.asarray(own)
+    if len(wanted) != len(ranking):
+        raise InputError(f"the ranking answers {len(ranking)} queries, but {len(wanted)} were described")
     filled = ranking.indices >= 0
-    return float((found == np.asarray(own)[:, None])[filled].mean())
+    return float((found == wanted[:, None])[filled].mean()) if filled.any() else float("nan")
 
 
 def _same_length(grades: ArrayLike, estimates: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -75,7 +75,7 @@ def target_neighbors(
             f"{too_small} of {len(labels)} labels have at most n_neighbors={n_neighbors} samples (the smallest "
             f"has {sizes.min()}); their samples use every other sample of the label as target neighbours",
             NeighborsCappedWarning,
-            stacklevel=3,
+            stacklevel=4,  # the caller of an estimator's fit
         )
     if not parts:
         none = np.empty(0, dtype=np.int64)
@@ -145,9 +145,7 @@ def _rounding(block_norms: NDArray[np.floating], norms: NDArray[np.floating], di
     return np.asarray(relative * (block_norms + norms.max(initial=0.0)))
 
 
-def _candidates(
-    approximate: NDArray[np.floating], k: int, error: NDArray[np.floating]
-) -> tuple[IntArray, IntArray]:
+def _candidates(approximate: NDArray[np.floating], k: int, error: NDArray[np.floating]) -> tuple[IntArray, IntArray]:
     """(query, point) pairs that may be among the k nearest once the error is taken into account."""
     kth = np.partition(approximate, k - 1, axis=1)[:, k - 1]
     query, candidate = np.nonzero(approximate <= (kth + 2 * error)[:, None])

@@ -57,7 +57,7 @@ class TestDescent:
         assert solution.converged
         again = DESCENT[solver](objective, solution.x, max_iter=100, tol=tolerance * 10)
         assert again.converged
-        assert again.n_iter <= 1
+        assert again.value >= solution.value - 1e-7 * abs(solution.value)
 
 
 @pytest.mark.parametrize(

@@ -128,9 +128,7 @@ def test_green_fades_from_grade_to_grade(basket: Fruit) -> None:
     assert (np.diff(by_grade) < -10).all(), by_grade
 
 
-def test_grades_are_linear_in_the_pixels_but_not_near_in_them(
-    basket: Fruit, features: NDArray[np.float64]
-) -> None:
+def test_grades_are_linear_in_the_pixels_but_not_near_in_them(basket: Fruit, features: NDArray[np.float64]) -> None:
     order = np.random.default_rng(0).permutation(300)
     train, test = order[:150], order[150:]
 

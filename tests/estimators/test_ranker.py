@@ -3,10 +3,13 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
 
 from ordrank import LDMLR, CMDSMetric, OrdinalRanker, Ranking
-from ordrank.errors import NeighborsCappedWarning
+from ordrank.errors import InputError, NeighborsCappedWarning
 from ordrank.estimators.ranker import vote_weights, weighted_median
 
 
@@ -26,9 +29,7 @@ def test_mean_votes_are_k_nearest_neighbour_regression(graded, weights):
 
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=9).flatmap(
-        lambda votes: st.tuples(
-            st.just(votes), st.lists(st.integers(1, 4), min_size=len(votes), max_size=len(votes))
-        )
+        lambda votes: st.tuples(st.just(votes), st.lists(st.integers(1, 4), min_size=len(votes), max_size=len(votes)))
     )
 )
 def test_weighted_median_minimises_the_weighted_absolute_error(case):
@@ -95,8 +96,14 @@ def test_named_grades_come_back_as_names(graded):
     ranker = OrdinalRanker().fit(X, names)
     assert ranker.labels_.tolist() == ["mild", "bad", "awful"]
     assert set(ranker.predict(X)) <= {"mild", "bad", "awful"}
-    assert (ranker.predict(X) == np.asarray(names)).mean() > 0.8
-    assert ranker.score(X, names) > 0.5
+    queries = X + 0.05
+    assert (ranker.predict(queries) == np.asarray(names)).mean() > 0.7
+    assert ranker.score(queries, names) > 0.5
+    assert ranker.score(queries, names.reorder_categories(["awful", "bad", "mild"])) == ranker.score(queries, names)
+    with pytest.raises(InputError, match="unknown grades dire; the model knows mild, bad, awful"):
+        ranker.score(X[:1], ["dire"])
+    with pytest.raises(InputError, match="fitted with numbers"):
+        OrdinalRanker().fit(X, y).score(X, names)
     ranking = ranker.rank(X[:3], k=4)
     np.testing.assert_array_equal(ranking.labels, np.asarray(names)[ranking.indices])
     by_mean = OrdinalRanker(aggregate="mean").fit(X, names).predict(X)
@@ -109,14 +116,12 @@ def test_missing_places_of_named_grades_are_none():
     assert ranker.rank([[9.0]], k=2, within_grade=True).labels.tolist() == [["high", None]]
 
 
-@pytest.mark.parametrize(
-    "metric", [CMDSMetric(2, solver="fast", scale="fixed"), LDMLR(step="exact", max_iter=500)]
-)
+@pytest.mark.parametrize("metric", [CMDSMetric(2, solver="fast", scale="fixed"), LDMLR(step="exact", max_iter=500)])
 def test_takes_any_metric_and_leaves_the_given_one_unfitted(graded, metric):
     ranker = OrdinalRanker(metric).fit(*graded)
     assert ranker.metric_ is not metric
     assert not hasattr(metric, "components_")
-    assert ranker.score(*graded) > 0.5
+    assert ranker.score(graded[0] + 0.05, graded[1]) > 0.5
 
 
 def test_more_voters_than_samples_are_capped_with_a_warning():
@@ -130,3 +135,21 @@ def test_more_voters_than_samples_are_capped_with_a_warning():
 def test_a_wrong_k_is_refused(ranker, graded, k):
     with pytest.raises(ValueError, match="k must be an integer of at least 1"):
         ranker.rank(graded[0], k=k)
+
+
+def test_the_metric_sees_data_frames_and_gaps_as_they_came(graded):
+    X, y = graded
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    frame.loc[3, "b"] = np.nan
+    columns = ColumnTransformer([("some", SimpleImputer(), ["a", "b", "c"])])
+    ranker = OrdinalRanker(make_pipeline(columns, CMDSMetric(2, solver="fast", scale="fixed"))).fit(frame, y)
+    assert ranker.feature_names_in_.tolist() == list("abcdef")
+    assert ranker.predict(frame).shape == (90,)
+    with pytest.raises(ValueError, match="feature names should match"):
+        ranker.predict(frame[list("fedcba")])
+
+
+def test_a_data_frame_of_one_column_is_understood_as_labels(graded):
+    X, y = graded
+    names = pd.Categorical.from_codes(np.searchsorted([1, 2, 5], y), ["mild", "bad", "awful"], ordered=True)
+    assert OrdinalRanker().fit(X, pd.DataFrame({"grade": names})).labels_.tolist() == ["mild", "bad", "awful"]

@@ -46,9 +46,7 @@ def test_negative_beta_fails_for_three_or_more_labels_and_is_caught(labels, shar
 
 
 def test_the_documented_counterexample():
-    assert smallest_eigenvalue(label_distances([1, 2, 3, 4, 5], beta=-0.5) ** 2) == pytest.approx(
-        -0.5986, abs=1e-4
-    )
+    assert smallest_eigenvalue(label_distances([1, 2, 3, 4, 5], beta=-0.5) ** 2) == pytest.approx(-0.5986, abs=1e-4)
 
 
 def test_beta_below_the_closest_gap_is_refused():
@@ -66,9 +64,7 @@ def test_double_centring_recovers_the_gram_matrix_of_weighted_centred_points(Z, 
     weights = np.array([random.uniform(0.1, 3) for _ in Z])
     centred = Z - weights @ Z / weights.sum()
     scale = 1 + np.abs(centred).max() ** 2
-    np.testing.assert_allclose(
-        double_center(squared_distances(Z), weights), centred @ centred.T, atol=1e-10 * scale
-    )
+    np.testing.assert_allclose(double_center(squared_distances(Z), weights), centred @ centred.T, atol=1e-10 * scale)
 
 
 def test_three_sides_that_break_the_triangle_inequality_are_no_edm():

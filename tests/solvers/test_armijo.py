@@ -20,7 +20,7 @@ def start_of(objective):
 
 @settings(max_examples=30)
 @given(st.integers(0, 1000), st.floats(1e-6, 10), st.floats(0.1, 0.9), st.floats(0.01, 0.4), st.booleans())
-def test_every_step_satisfies_the_papers_inequality_and_is_the_largest_that_does(seed, gamma, rho, sigma, free):
+def test_every_step_satisfies_the_papers_inequality_with_a_positive_power(seed, gamma, rho, sigma, free):
     objective = cmds(seed, free_scale=free)
     result = run(objective, start_of(objective), gamma, 30, rho=rho, sigma=sigma)
     steps = [iterate.step for iterate in result.history[:-1]]
@@ -52,9 +52,7 @@ def test_our_algebra_takes_the_same_path_as_the_papers_formulas(seed, free):
     # Few and short steps: next to the solution rounding decides whether a trial is accepted.
     by_ours, by_literal = (run(f, start, gamma=0.01, max_iter=20) for f in (ours, literal))
     np.testing.assert_allclose(by_ours.x, by_literal.x, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(
-        [i.value for i in by_ours.history], [i.value for i in by_literal.history], rtol=1e-10
-    )
+    np.testing.assert_allclose([i.value for i in by_ours.history], [i.value for i in by_literal.history], rtol=1e-10)
 
 
 @settings(max_examples=30)
@@ -65,6 +63,7 @@ def test_the_fast_solver_does_not_end_above_the_papers(seed, mu, free):
     by_paper = run(objective, start, max_iter=500)
     by_fast = lbfgs(objective, start, max_iter=500, tol=1e-14)
     assert by_fast.value <= by_paper.value * (1 + 1e-9)
+    assert lbfgs(objective, start, max_iter=500, tol=1e-6).value <= by_paper.value * (1 + 1e-5) + 1e-12
 
 
 def test_no_acceptable_step_stops_without_moving():

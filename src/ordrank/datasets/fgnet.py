@@ -76,9 +76,7 @@ def load_fgnet(path: str | os.PathLike[str] | None = None, *, ages: Sequence[int
                 f"{place} holds {counts} faces of the ages {PAPER_AGES} instead of {_PAPER_COUNTS}: it is not the "
                 "complete set"
             )
-    return FGNET(
-        everyone.points[kept], label, everyone.age[kept], everyone.subject[kept], everyone.image_file[kept]
-    )
+    return FGNET(everyone.points[kept], label, everyone.age[kept], everyone.subject[kept], everyone.image_file[kept])
 
 
 def align_faces(points: FloatArray, *, n_rounds: int = 10) -> FloatArray:

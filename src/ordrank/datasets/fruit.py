@@ -16,6 +16,7 @@ from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
 from ordrank.datasets.fruit_painting import Array, Plant, Scene, Variety, blend, floats, linear_light, paint, unit
+from ordrank.errors import InputError
 
 __all__ = ["Fruit", "make_fruit"]
 
@@ -105,7 +106,7 @@ def make_fruit(
 
     Raises
     ------
-    ValueError
+    InputError
         If a number is not an integer or is too small.
 
     Examples
@@ -141,7 +142,7 @@ def make_fruit(
 
 def _checked(name: str, value: object, least: int) -> int:
     if not isinstance(value, Integral) or int(value) < least:
-        raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")
+        raise InputError(f"{name} must be an integer of at least {least}; got {value!r}.")
     return int(value)
 
 

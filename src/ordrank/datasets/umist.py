@@ -61,9 +61,7 @@ def load_umist(path: str | os.PathLike[str] | None = None) -> UMIST:
     label = np.array([2 if s in _RELEVANT else 0 if s in _IRRELEVANT else 1 for s in subject], dtype=np.int64)
     counts = {value: int((label == value).sum()) for value in _COUNTS}
     if counts != _COUNTS:
-        raise InputError(
-            f"{place} holds {counts} pictures by label instead of {_COUNTS}: it is not the complete set"
-        )
+        raise InputError(f"{place} holds {counts} pictures by label instead of {_COUNTS}: it is not the complete set")
     return UMIST(images, label, subject)
 
 

@@ -49,10 +49,12 @@ class CMDSMetric(LinearMetric):
     max_line_search : int, default=20
         Trials per step of ``solver="paper"``.
     solver : {"paper", "fast"}, default="paper"
-        Steepest descent as in the paper's Algorithm 2, or preconditioned L-BFGS with exact steps.
+        Steepest descent as in the paper's Algorithm 2, or preconditioned L-BFGS with exact steps. Where the
+        local term dominates, the objective has several minima and the two may end in different ones.
     scale : {"free", "fixed"}, default="free"
         Whether c is learned, as in the paper, or 1. A free scale lets (L, c) shrink towards zero, which a
-        good solver does; such a fit raises :class:`~ordrank.errors.CollapsedScaleWarning`.
+        good solver does; a fit that loses the labels so raises
+        :class:`~ordrank.errors.CollapsedScaleWarning`.
     init : {"identity", "lstsq"} or array of shape (n_components, n_features), default="identity"
         First L: the paper's [I 0], the (ridge) least-squares fit of the positions, or a given one.
         Directions without any training variance are never touched: what L has there at the start remains,
@@ -152,7 +154,7 @@ class CMDSMetric(LinearMetric):
         self.components_ = L.copy()
         self._record(result, "Raise max_iter, scale the features, or use solver='fast'.")
         if self.scale == "free":
-            self._warn_if_collapsed(X, neighbors)
+            self._warn_if_collapsed(objective, X, Y)
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, minimum=1)
@@ -180,7 +182,7 @@ class CMDSMetric(LinearMetric):
                 f"constant added {repair.constant:.3g}, relative change of the squared distances "
                 f"{repair.relative_change:.3g}",
                 RepairedDistancesWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         counts = np.bincount(labels.index)
         self.label_repair_ = repair
@@ -191,11 +193,17 @@ class CMDSMetric(LinearMetric):
     def _distances_between(self, labels: OrdinalLabels) -> FloatArray:
         m = len(labels.distinct)
         if self.label_distances is None:
-            return label_distances(labels.distinct, self.beta)
-        given = check_distance_matrix(self.label_distances, "label_distances")
-        if len(given) != m:
-            raise InputError(f"label_distances is {len(given)} × {len(given)}, but y has {m} distinct labels")
-        return given
+            distances = label_distances(labels.distinct, self.beta)
+        else:
+            distances = check_distance_matrix(self.label_distances, "label_distances")
+        if len(distances) != m:
+            raise InputError(f"label_distances is {len(distances)} × {len(distances)}, but y has {m} distinct labels")
+        apart = distances[~np.eye(m, dtype=bool)]
+        if apart.min() <= 0:
+            raise InputError("different labels are at distance zero; raise beta, or give them one label")
+        if apart.max() > 1e60 or apart.max() < 1e-60:
+            raise InputError(f"label distances up to {apart.max():.1g} cannot be squared; scale the labels")
+        return distances
 
     def _local_term(self, X: NDArray[np.floating], neighbors: TargetNeighbors) -> LocalityTerm | None:
         if len(neighbors) == 0 or self.mu == 0:
@@ -209,16 +217,35 @@ class CMDSMetric(LinearMetric):
             check_choice("init", self.init, ("identity", "lstsq"))
             if self.init == "identity":
                 return objective.pack(np.eye(*shape, dtype=X.dtype), 1.0)
-            # The fitting term is quadratic, and the local one is flat at L = 0: one Newton step from there.
-            zero = objective.pack(np.zeros(shape, dtype=X.dtype), 1.0)
-            _, gradient = objective.value_and_gradient(zero, objective.image(zero))
-            return objective.pack(-objective.unpack(objective.precondition(gradient))[0], 1.0)
-        given = np.array(self.init, dtype=X.dtype)
+            return objective.pack(self._least_squares_start(objective, X), 1.0)
+        try:
+            given = np.array(self.init, dtype=X.dtype)
+        except (TypeError, ValueError):
+            given = np.empty(0)
         if given.shape != shape or not np.isfinite(given).all():
             raise InputError(
                 f"init must be 'identity', 'lstsq' or a finite array of shape {shape}, got shape {given.shape}"
             )
         return objective.pack(given, 1.0)
+
+    def _least_squares_start(self, objective: CMDSObjective, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        """The minimiser of the fitting term, a little off the saddle it may be for the local one."""
+        # The fitting term is quadratic, and the local one is flat at L = 0: one Newton step from there.
+        zero = objective.pack(np.zeros((self.n_components, X.shape[1]), dtype=X.dtype), 1.0)
+        _, gradient = objective.value_and_gradient(zero, objective.image(zero))
+        L = -objective.unpack(objective.precondition(gradient))[0]
+        if self.mu == 0:
+            return L
+        # Where the fit is perfect, or a row of positions is zero, target neighbours coincide and the local term
+        # has no slope. A thousandth of the principal directions, with a sign that does not depend on axes, has.
+        eigenvalues, basis = objective.span()
+        rows = min(self.n_components, len(eigenvalues))
+        directions = basis[:, ::-1][:, :rows].T
+        skewness = ((X @ directions.T) ** 3).sum(axis=0)
+        size = np.linalg.norm(self.label_positions_) / np.sqrt(len(self.label_positions_))
+        step = 1e-3 * size * np.sqrt(len(X) / eigenvalues[::-1][:rows])
+        L[:rows] += (np.where(skewness < 0, -step, step))[:, None] * directions
+        return L
 
     def _solve(self, objective: CMDSObjective, start: NDArray[np.floating]) -> SolverResult:
         if self.solver == "fast":
@@ -234,19 +261,26 @@ class CMDSMetric(LinearMetric):
             tol=self.tol,
         )
 
-    def _warn_if_collapsed(self, X: NDArray[np.floating], neighbors: TargetNeighbors) -> None:
-        """Say so if (L, c) shrank towards zero: the scale has gone and the local term did not hold L up."""
-        if abs(self.scale_) > 0.1:
+    def _warn_if_collapsed(self, objective: CMDSObjective, X: NDArray[np.floating], Y: NDArray[np.floating]) -> None:
+        """Say so if c went to zero, or fell while the mapped samples let go of the labels.
+
+        With (L, c) → 0, or L held up by the local term alone, directions survive that have nothing to do with
+        the labels. The share of ‖Z‖² along Y has no units; least squares shows what share is possible.
+        """
+        if abs(self.scale_) >= 0.5:
             return
-        if len(neighbors) > 0:
-            mapped = X @ self.components_.T
-            kept = np.sum((mapped[neighbors.first] - mapped[neighbors.second]) ** 2, dtype=np.float64)
-            if kept > 0.01 * neighbors.squared_distances.sum():
-                return
+        Z = X @ self.components_.T
+        size = float(np.sum(Z**2, dtype=np.float64) * np.sum(Y**2, dtype=np.float64))
+        reached = float(np.sum(Z * Y, dtype=np.float64) ** 2 / size) if size > 0 else 0.0
+        coordinates = X @ objective.span()[1]
+        coordinates /= np.linalg.norm(coordinates, axis=0)
+        possible = float(np.sum((coordinates.T @ Y) ** 2) / np.sum(Y**2))
+        if reached >= 0.5 * possible and abs(self.scale_) >= 0.01:
+            return
         warnings.warn(
-            f"the free scale collapsed: c went from 1 to {self.scale_:.2g}, and the map shrank with it, because "
-            "(L, c) = 0 minimises the fitting term. Distances may no longer follow the labels. Set "
-            "scale='fixed', or raise mu",
+            f"the free scale collapsed: c went from 1 to {self.scale_:.2g}, because (L, c) = 0 minimises the fitting "
+            f"term. The mapped samples follow their ideal positions with R² = {reached:.2g}; a linear map can reach "
+            f"{possible:.2g}. Set scale='fixed'",
             CollapsedScaleWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

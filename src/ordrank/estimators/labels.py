@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,22 @@ class OrdinalLabels:
     index: IntArray
     names: NDArray[Any] | None
 
+    def encode(self, y: Any) -> Any:
+        """Numbers for other labels of the same kind; names are matched by name, not by their own order."""
+        if self.names is None:
+            values, names = encode_labels(y)
+            if names is not None:
+                raise InputError("y has named grades, but the model was fitted with numbers")
+            return values
+        given = np.asarray(y, dtype=object)
+        position = {name: code for code, name in enumerate(self.names)}
+        unknown = sorted({str(name) for name in given if name not in position})
+        if unknown:
+            raise InputError(
+                f"unknown grades {', '.join(unknown)}; the model knows {', '.join(map(str, self.names))}"
+            )
+        return np.array([position[name] for name in given], dtype=np.float64)
+
     def decode(self, values: FloatArray) -> NDArray[Any]:
         """Values as the user knows them: themselves, or the nearest grade's name (None for NaN)."""
         if self.names is None:
@@ -49,23 +66,26 @@ class OrdinalLabels:
 def encode_labels(y: Any) -> tuple[Any, NDArray[Any] | None]:
     """Numbers for y, and the grade names in their order where y is an ordered categorical.
 
-    Anything that is neither is left to scikit-learn's validation, except text, which has no order.
+    Anything that is neither is left to scikit-learn's validation, except text, which has no order, even of
+    digits.
     """
     if y is None:  # scikit-learn's validation has the sentence for this
         return None, None
+    if hasattr(y, "iloc") and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+        y = y.iloc[:, 0]  # a data frame of one column
     categorical = getattr(y, "cat", y)  # a pandas Series keeps its categorical there
     if hasattr(categorical, "categories") and hasattr(categorical, "codes"):
         return _encode_categorical(categorical)
     values = column_or_1d(y, warn=True)
     if values.dtype.kind in "biuf":
         return values, None
-    try:
-        return np.asarray(values, dtype=object).astype(np.float64), None
-    except (TypeError, ValueError):
-        raise InputError(
-            f"Unknown label type: y holds {type(values[0]).__name__} values, for example {values[0]!r}. Labels "
-            "must be numbers, or an ordered pandas categorical: pd.Categorical(y, categories=[...], ordered=True)"
-        ) from None
+    strange = [value for value in values if not isinstance(value, Real)]
+    if values.dtype == object and not strange:
+        return values.astype(np.float64), None
+    raise InputError(
+        f"Unknown label type: y holds {type(strange[0]).__name__} values, for example {strange[0]!r}. Labels must "
+        "be numbers, or an ordered pandas categorical: pd.Categorical(y, categories=[...], ordered=True)"
+    )
 
 
 def _encode_categorical(categorical: Any) -> tuple[FloatArray, NDArray[Any]]:

@@ -29,7 +29,7 @@ class LDMLR(LinearMetric):
               \omega_{ij} = (|r_i - r_j| + 1)^p \text{ if } r_i \ne r_j \text{ else } 0
 
     starting from A = I. Where the differences of target neighbours do not span the differences of labels, as
-    always with fewer samples than features, the objective has no minimum and A depends on ``max_iter``.
+    is usual with fewer samples than features, the objective has no minimum and A depends on ``max_iter``.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class LDMLR(LinearMetric):
                 "The objective has no minimum on these data, because differences between labels leave the span of "
                 "the differences between target neighbours: A depends on max_iter. Reduce the number of features."
             )
-        return "Raise max_iter, or use step='exact'."
+        return "Raise max_iter." if self.step == "exact" else "Raise max_iter, or use step='exact'."
 
 
 def _factor(A: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -118,12 +118,10 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         labels = ordinal_labels(values, names)
         if not (X[0] != X).any():
             raise InputError("all samples are identical: every feature is constant, there is no distance to learn")
-        # Objectives square squared distances in double precision, and features in their own.
-        largest = min(np.finfo(np.float64).max ** 0.25, np.finfo(X.dtype).max ** 0.5) / X.size
-        if np.abs(X).max() > largest:
-            raise InputError(
-                f"features up to {np.abs(X).max():.1g} are too large to square twice; scale them down"
-            )
+        # Objectives raise distances to high powers in double precision, and square features in their own.
+        size = float(np.abs(X).max())
+        if not 1e-18 < size < min(1e18, float(np.finfo(X.dtype).max) ** 0.5 / X.size):
+            raise InputError(f"features up to {size:.1g} leave the range of arithmetic when squared; scale them")
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         return X - self.mean_.astype(X.dtype), labels
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ordrank._types import FloatArray, IntArray, Ranking
 from ordrank.errors import InputError, NeighborsCappedWarning
@@ -17,6 +17,8 @@ from ordrank.estimators.cmds_metric import CMDSMetric
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators.parameters import check_choice, check_integer
 from ordrank.neighbors import k_nearest
+
+_LENIENT: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
 
 
 class OrdinalRanker(RegressorMixin, BaseEstimator):
@@ -93,21 +95,22 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         check_choice("aggregate", self.aggregate, ("median", "mean"))
         check_choice("weights", self.weights, ("distance", "uniform"))
         values, names = encode_labels(y)
-        checked, values = validate_data(
-            self, X, values, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
-        )
+        # The metric sees X as it came, be it a data frame or with gaps that its pipeline fills: here only the
+        # labels, the shape and the names are checked.
+        checked, values = validate_data(self, X, values, y_numeric=True, ensure_min_samples=2, **_LENIENT)
         self._labels: OrdinalLabels = ordinal_labels(values, names)
         self.labels_ = self._labels.decode(self._labels.distinct)
-        if self.n_neighbors > len(checked):
+        n_samples = checked.shape[0]
+        if self.n_neighbors > n_samples:
             warnings.warn(
-                f"n_neighbors={self.n_neighbors} is more than the {len(checked)} samples; all of them vote",
+                f"n_neighbors={self.n_neighbors} is more than the {n_samples} samples; all of them vote",
                 NeighborsCappedWarning,
                 stacklevel=2,
             )
-        self.metric_ = self._unfitted_metric(checked)
-        if self.metric_ != "passthrough":
-            self.metric_.fit(checked, self._labels.values)
-        self.embedding_ = self._embed(checked)
+        self.metric_ = self._unfitted_metric(X)
+        if not isinstance(self.metric_, str):
+            self.metric_.fit(X, self._labels.values)
+        self.embedding_ = self._embed(X)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -154,31 +157,28 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R² of the estimated grades, as for every scikit-learn regressor."""
         queries = self._queries(X)
-        values, _ = encode_labels(y)
+        values = self._labels.encode(y)
         return float(r2_score(values, self._grade(queries), sample_weight=sample_weight))
 
-    def _unfitted_metric(self, X: NDArray[np.floating]) -> Any:
+    def _unfitted_metric(self, X: ArrayLike) -> Any:
         if isinstance(self.metric, str):
             if self.metric != "passthrough":
                 raise InputError(f"metric must be an estimator or 'passthrough', got {self.metric!r}")
             return self.metric
         if self.metric is not None:
             return clone(self.metric)
-        return CMDSMetric(
-            n_components=min(3, X.shape[1]),
-            solver="fast",
-            scale="fixed",
-            init="lstsq",
-            mu=0.0,
-            alpha=0.01 * float(X.var(axis=0, dtype=np.float64).mean()) * len(X),
-        )
+        samples = check_array(X, dtype=[np.float64, np.float32])
+        scatter = samples.var(axis=0, dtype=np.float64).mean() * len(samples)
+        return CMDSMetric(solver="fast", scale="fixed", init="lstsq", mu=0.0, alpha=0.01 * float(scatter))
 
-    def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
-        return X if self.metric_ == "passthrough" else np.asarray(self.metric_.transform(X))
+    def _embed(self, X: ArrayLike) -> NDArray[np.floating]:
+        embedded = X if isinstance(self.metric_, str) else self.metric_.transform(X)
+        return check_array(embedded, dtype=[np.float64, np.float32])
 
     def _queries(self, X: ArrayLike) -> NDArray[np.floating]:
         check_is_fitted(self)
-        return self._embed(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        validate_data(self, X, reset=False, **_LENIENT)
+        return self._embed(X)
 
     def _grade(self, queries: NDArray[np.floating]) -> FloatArray:
         """Votes of the nearest neighbours, as a number for each query."""

@@ -63,9 +63,7 @@ def distances_from_one(
     order = np.argsort(labels, kind="stable")
     position = np.empty(len(labels), dtype=int)
     position[order] = np.arange(len(labels))
-    for axes, (title, distances) in zip(
-        np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True
-    ):
+    for axes, (title, distances) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
         for label, colour in zip(distinct, colours, strict=True):
             members = np.flatnonzero(labels == label)
             level = np.median(distances[members])
@@ -91,9 +89,7 @@ def embedding_3d(
     distinct = np.unique(labels)
     for label, colour in zip(distinct, grade_colours(len(distinct)), strict=True):
         members = padded[labels == label]
-        axes.scatter(
-            *members.T, s=18, color=colour, edgecolor="0.3", linewidth=0.3, label=f"{grade_name} {label:g}"
-        )
+        axes.scatter(*members.T, s=18, color=colour, edgecolor="0.3", linewidth=0.3, label=f"{grade_name} {label:g}")
     axes.set(title=title, xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 0.9), frameon=False)
     return figure

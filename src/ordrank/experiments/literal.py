@@ -60,3 +60,26 @@ class LiteralObjective:
         shape = (self._Y.shape[1], self._X.shape[1])
         size = shape[0] * shape[1]
         return x[:size].reshape(shape), float(x[size]) if self._free_scale else 1.0
+
+
+def literal_ldmlr_gradient(
+    A: FloatArray, X: FloatArray, omega: FloatArray, neighbors: TargetNeighbors, *, mu: float
+) -> FloatArray:
+    """∇h(A) of LDMLR with the outer products of all n² pairs, as its complexity is stated.
+
+    Parameters
+    ----------
+    A : ndarray of shape (d, d)
+    X : ndarray of shape (n, d)
+    omega : ndarray of shape (n, n)
+        Weights of the pairs.
+    neighbors : TargetNeighbors
+    mu : float
+    """
+    gradient = np.zeros_like(A)
+    for x, weights in zip(X, omega, strict=True):
+        deltas = x - X
+        gradient -= deltas.T @ (weights[:, None] * deltas)
+    deltas = X[neighbors.first] - X[neighbors.second]
+    excess = ((deltas @ A) * deltas).sum(axis=1) - (deltas**2).sum(axis=1)
+    return np.asarray(gradient + 2 * mu * deltas.T @ (excess[:, None] * deltas))

@@ -38,7 +38,7 @@ def label_distances(labels: ArrayLike, beta: float = 1.0) -> FloatArray:
     if distances.min(initial=0.0) < 0:
         raise InputError(
             f"beta={beta:g} makes some label distances negative; the closest labels differ by "
-            f"{np.diff(np.sort(a)).min():g}, so beta must not be below the negative of that"
+            f"{np.diff(np.sort(a)).min():g}, so beta must be above the negative of that"
         )
     return distances
 
@@ -58,7 +58,10 @@ def double_center(D: FloatArray, weights: FloatArray | None = None) -> FloatArra
 
 def check_distance_matrix(D: ArrayLike, name: str = "D") -> FloatArray:
     """Return D as a float64 array, or say why it cannot hold distances: square, finite, symmetric, >= 0."""
-    matrix = np.array(D, dtype=np.float64)
+    try:
+        matrix = np.array(D, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a square matrix of numbers") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"{name} must be a square matrix, got shape {matrix.shape}")
     if not np.isfinite(matrix).all():
@@ -89,7 +92,7 @@ def is_edm(D: ArrayLike, rtol: float = 1e-10) -> bool:
     D : array-like of shape (n, n)
         Squared distances.
     rtol : float
-        Eigenvalues of -½ J D J down to ``-rtol * max(D)`` are taken for rounding.
+        Eigenvalues of -½ J D J down to ``-rtol * n * max(D)`` are taken for rounding.
     """
     matrix = check_distance_matrix(D)
     return bool(smallest_eigenvalue(matrix) >= -rtol * len(matrix) * matrix.max(initial=0.0))

@@ -31,9 +31,7 @@ class CMDSObjective:
         Whether c is an unknown; else it is 1.
     """
 
-    def __init__(
-        self, X: Array, Y: Array, locality: LocalityTerm | None, *, alpha: float, free_scale: bool
-    ) -> None:
+    def __init__(self, X: Array, Y: Array, locality: LocalityTerm | None, *, alpha: float, free_scale: bool) -> None:
         self._X, self._fit, self._locality = X, FitTerm(Y), locality
         self._alpha, self._free_scale = alpha, free_scale
         self._shape = (Y.shape[1], X.shape[1])
@@ -88,22 +86,28 @@ class CMDSObjective:
         With α = 0 it acts on the span of the samples only, where every gradient lies.
         """
         G, slope_c = self.unpack(gradient)
-        if self._spectrum is None:
-            self._spectrum = _span(self._X)
-        eigenvalues, basis = self._spectrum
+        eigenvalues, basis = self.span()
         inside = G @ basis
         solved = (inside / (eigenvalues + self._alpha)) @ basis.T
         if self._alpha > 0:
             solved = solved + (G - inside @ basis.T) / self._alpha
-        return self.pack(solved, slope_c / self._fit.squared_norm)
+        return self.pack(solved, slope_c / self._fit.squared_norm if self._free_scale else 1.0)
+
+    def span(self) -> tuple[Array, Array]:
+        """Non-zero eigenvalues (r,), rising, and eigenvectors (d, r) of XᵀX; computed once."""
+        if self._spectrum is None:
+            self._spectrum = _span(self._X)
+        return self._spectrum
 
 
 def _span(X: Array) -> tuple[Array, Array]:
-    """Non-zero eigenvalues (r,) and eigenvectors (d, r) of XᵀX, through the smaller of XᵀX and XXᵀ."""
+    """Spectrum of XᵀX through the smaller of XᵀX and XXᵀ, in double precision; of the type of X at the end."""
     n, d = X.shape
     backend = backend_of(X)
-    values, vectors = backend.eigh(X.T @ X if d <= n else X @ X.T)
-    # Squaring X halves its digits: directions below sqrt(eps) of the largest cannot be told from noise.
-    kept = values > values[-1] * max(n, d) * backend.epsilon(X)
+    values, vectors = backend.eigh(backend.gram(X) if d <= n else backend.gram(X.T))
+    # The Gram matrix has half the digits of X: below this share of the largest a direction is noise.
+    kept = values > values[-1] * max(n, d) * backend.epsilon(values)
     values, vectors = values[kept], vectors[:, kept]
-    return values, vectors if d <= n else (X.T @ vectors) / values**0.5
+    if d > n:
+        vectors = (X.T @ vectors) / values**0.5
+    return backend.asarray(values, X), backend.asarray(vectors, X)

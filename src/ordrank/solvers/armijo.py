@@ -66,5 +66,6 @@ def steepest_descent(
         path.step_from(value, norm, step)
         x, z = trial_x, trial_z
     value, gradient = objective.value_and_gradient(x, z)
+    path.n_evals += 1
     norm = float(np.sqrt(dot(gradient, gradient)))
     return path.end(x, value, norm, StopReason.GRADIENT if norm <= tol else StopReason.MAX_ITER)

@@ -32,8 +32,9 @@ def lbfgs(
     max_iter : int
         Steps.
     tol : float
-        Stop when the decrease that the quadratic model predicts, :math:`\tfrac12 g^THg`, falls below
-        ``tol * |f|``: a condition without units, unlike one on the gradient.
+        Stop when the decrease that the quadratic model predicts, :math:`\tfrac12 g^THg`, is below ``tol``
+        times the objective and ``tol`` times the largest decrease predicted so far. Neither has units; the
+        second does not mistake a small share of a large constant for convergence.
     memory : int
         Past steps that shape the direction.
     """
@@ -43,6 +44,7 @@ def lbfgs(
     x, z = x0, objective.image(x0)
     value, gradient = objective.value_and_gradient(x, z)
     path.n_evals += 1
+    largest_predicted = 0.0
     for _ in range(max_iter):
         norm = float(np.sqrt(dot(gradient, gradient)))
         direction = -_inverse_hessian_product(objective, gradient, past)
@@ -51,7 +53,9 @@ def lbfgs(
             past.clear()
             direction = -objective.precondition(gradient)
             slope = dot(gradient, direction)
-        if -0.5 * slope <= tol * abs(value):
+        predicted = -0.5 * slope
+        largest_predicted = max(predicted, largest_predicted)
+        if predicted <= tol * min(abs(value), largest_predicted):
             return path.end(x, value, norm, StopReason.DECREASE)
         dz = objective.image(direction)
         step = minimize_on_ray(objective.line_polynomial(x, z, direction, dz))

@@ -1,0 +1,173 @@
+"""The paper's Table 1 as measured exponents: how the time of each step grows with n, d, K and s."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ordrank.backend import backend_of
+from ordrank.experiments.literal import LiteralObjective, literal_ldmlr_gradient
+from ordrank.geometry import classical_mds, label_distances, label_embedding, project_psd
+from ordrank.neighbors import target_neighbors
+from ordrank.objectives import CMDSObjective, LDMLRObjective
+from ordrank.objectives.ldmlr import ordinal_scatter
+from ordrank.objectives.locality import LocalityTerm
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """How one step's time grows with one size; the stated exponent is that of the dominating term."""
+
+    step: str
+    formula: str
+    variable: str
+    stated: float
+    measured: float
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an algorithm that can be timed at any size."""
+
+    name: str
+    formula: str
+    prepare: Callable[[Sizes], Callable[[], object]]
+    stated: dict[str, float]
+    base: dict[str, int]
+    largest: dict[str, int] = field(default_factory=dict)  # of a variable's doubling series, if not 8 × base
+
+
+def measure_exponents() -> list[dict[str, Any]]:
+    """Time every step over a doubling series of each size it depends on; slopes in log-log."""
+    return [asdict(_exponent(step, variable)) for step in _steps() for variable in step.stated]
+
+
+def _exponent(step: Step, variable: str) -> Exponent:
+    end = step.largest.get(variable, 8 * step.base[variable])
+    sizes = tuple(step.base[variable] * 2**i for i in range(12) if step.base[variable] * 2**i <= end)
+    seconds = [_fastest(step.prepare(step.base | {variable: size})) for size in sizes]
+    slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+    return Exponent(step.name, step.formula, variable, step.stated[variable], round(slope, 2), sizes)
+
+
+def _fastest(run: Callable[[], object]) -> float:
+    """Shortest of at least three runs and about a tenth of a second."""
+    times: list[float] = []
+    while len(times) < 3 or (sum(times) < 0.1 and len(times) < 50):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def _data(sizes: Sizes) -> dict[str, Any]:
+    n, d, K, s = (sizes[name] for name in ("n", "d", "K", "s"))
+    rng = np.random.default_rng(0)
+    label = np.arange(n) % 5
+    X = rng.normal(size=(n, d))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        neighbors = target_neighbors(X, label, K)
+    return {
+        "X": X,
+        "label": label,
+        "neighbors": neighbors,
+        "Y": rng.normal(size=(n, s)),
+        "L": rng.normal(size=(s, d)),
+    }
+
+
+def _literal(sizes: Sizes) -> tuple[LiteralObjective, Any]:
+    data = _data(sizes)
+    objective = LiteralObjective(data["X"], data["Y"], data["neighbors"], mu=1.0, free_scale=False)
+    return objective, data["L"].reshape(-1)
+
+
+def _ours(sizes: Sizes) -> tuple[CMDSObjective, Any]:
+    data = _data(sizes)
+    neighbors, X = data["neighbors"], data["X"]
+    pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
+    locality = LocalityTerm(pairs, neighbors.squared_distances, 1.0)
+    return CMDSObjective(X, data["Y"], locality, alpha=0.0, free_scale=False), data["L"].reshape(-1)
+
+
+def _sample_route(sizes: Sizes) -> Callable[[], object]:
+    label = np.arange(sizes["n"]) % 5
+    D = (label_distances(range(5)) ** 2)[np.ix_(label, label)]
+    return lambda: classical_mds(D, 3)
+
+
+def _label_route(sizes: Sizes) -> Callable[[], object]:
+    label, D = np.arange(sizes["n"]) % 5, label_distances(range(5)) ** 2
+    return lambda: label_embedding(D, label, 3)
+
+
+def _neighbours(sizes: Sizes) -> Callable[[], object]:
+    data = _data(sizes)
+    one_label = np.zeros(sizes["n"], dtype=np.int64)
+    return lambda: target_neighbors(data["X"], one_label, sizes["K"])
+
+
+def _gradient(build: Callable[[Sizes], tuple[Any, Any]]) -> Callable[[Sizes], Callable[[], object]]:
+    def prepare(sizes: Sizes) -> Callable[[], object]:
+        objective, x = build(sizes)
+        return lambda: objective.value_and_gradient(x, objective.image(x))
+
+    return prepare
+
+
+def _trial(build: Callable[[Sizes], tuple[Any, Any]]) -> Callable[[Sizes], Callable[[], object]]:
+    def prepare(sizes: Sizes) -> Callable[[], object]:
+        objective, x = build(sizes)
+        z = objective.image(x)
+        return lambda: objective.value(x, z)
+
+    return prepare
+
+
+def _ldmlr_literal(sizes: Sizes) -> Callable[[], object]:
+    data = _data(sizes)
+    omega = label_distances(range(5))[np.ix_(data["label"], data["label"])]
+    A = np.eye(sizes["d"])
+    return lambda: literal_ldmlr_gradient(A, data["X"], omega, data["neighbors"], mu=1.0)
+
+
+def _ldmlr_ours(sizes: Sizes) -> Callable[[], object]:
+    data = _data(sizes)
+    neighbors, X = data["neighbors"], data["X"]
+    pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
+    scatter = ordinal_scatter(X, data["label"], label_distances(range(5)))
+    objective = LDMLRObjective(X, scatter, pairs, neighbors.squared_distances, mu=1.0)
+    A = np.eye(sizes["d"])
+    return lambda: objective.value_and_gradient(A, objective.image(A))
+
+
+def _projection(sizes: Sizes) -> Callable[[], object]:
+    A = np.random.default_rng(0).normal(size=(sizes["d"], sizes["d"]))
+    return lambda: project_psd(A)
+
+
+def _steps() -> list[Step]:
+    usual = {"n": 1000, "d": 100, "K": 5, "s": 4}
+    small = {"n": 25, "d": 40, "K": 4, "s": 1}
+    return [
+        Step("S2, cMDS of n × n", "n³", _sample_route, {"n": 3}, usual | {"n": 200}),
+        Step("S2, Algorithm 1", "m³", _label_route, {"n": 0}, usual | {"n": 200}),
+        Step("S3, target neighbours", "dn² + Kn²", _neighbours, {"n": 2, "d": 1}, usual),
+        Step("S4, gradient, paper's formulas", "nsd + nK(d + sd + s²)", _gradient(_literal),
+             {"n": 1, "d": 1, "K": 1, "s": 1}, usual),
+        Step("S4, gradient, ours", "nds + nKs", _gradient(_ours), {"n": 1, "d": 1, "K": 1, "s": 1}, usual),
+        Step("S5, one trial, paper's formulas", "nKsd + nKd²", _trial(_literal), {"n": 1, "d": 2, "K": 1}, usual),
+        Step("S5, one trial, ours", "ns + nKs", _trial(_ours), {"n": 1, "d": 0, "K": 1}, usual),
+        Step("LDMLR gradient, all pairs", "n²d² + nKd³", _ldmlr_literal, {"n": 2, "d": 2}, small),
+        Step("LDMLR gradient, ours", "nd² + nKd", _ldmlr_ours, {"n": 1, "d": 2}, usual | {"d": 50}),
+        Step("LDMLR projection", "d³", _projection, {"d": 3}, usual),
+    ]  # fmt: skip
