@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import subprocess
@@ -89,3 +90,13 @@ def test_every_option_of_every_command_is_documented():
             for option in parameter.opts:
                 assert f"`{option}`" in text, f"{name} {option}"
                 assert parameter.help
+
+
+def test_the_readme_quotes_the_committed_benchmark():
+    results = json.loads((ROOT / "benchmarks" / "results" / "solvers.json").read_text())
+    text = (ROOT / "README.md").read_text()
+    for row in results["rows"]:
+        ratios = f"{row['literal_over_fast']:.0f}× | {row['paper_over_fast']:.0f}×"
+        assert f"| {row['mu']:g} | {row['fast_iterations']} | {ratios} |" in text
+        assert row["literal_over_fast"] >= 100
+        assert row["paper_over_fast"] >= 15

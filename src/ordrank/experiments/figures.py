@@ -140,3 +140,56 @@ def ranking_strips(rows: Sequence[StripRow]) -> Figure:
             if not right:
                 axes.spines[:].set(visible=True, color="tab:red", linewidth=2, linestyle="--")
     return figure
+
+
+def picture_grid(pictures: Sequence[NDArray[Any]], captions: Sequence[str], columns: int) -> Figure:
+    """Draw grey or coloured pictures in rows, each with a caption."""
+    rows = -(-len(pictures) // columns)
+    figure = new_figure(1.05 * columns, 1.5 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, picture, caption in zip(grid.flat, pictures, captions, strict=False):
+        axes.imshow(picture, cmap="gray")
+        axes.set_title(caption, fontsize=7)
+    return figure
+
+
+def landmark_grid(faces: Sequence[FloatArray], captions: Sequence[str], columns: int) -> Figure:
+    """Draw faces that are known by their landmarks (68, 2) only, y downwards as in pictures."""
+    rows = -(-len(faces) // columns)
+    figure = new_figure(1.6 * columns, 1.9 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, face, caption in zip(grid.flat, faces, captions, strict=False):
+        axes.scatter(*face.T, s=5, color="0.2")
+        axes.set_aspect("equal")
+        axes.invert_yaxis()
+        axes.set_title(caption, fontsize=8)
+    return figure
+
+
+def curves(
+    x: Sequence[float],
+    lines: Mapping[str, tuple[FloatArray, FloatArray]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    levels: Mapping[str, float],
+) -> Figure:
+    """Draw means with bands of one standard deviation over a logarithmic axis, and levels to compare with."""
+    figure = new_figure(7.2, 4.2)
+    axes = figure.subplots()
+    styles = ("-o", "--s", ":^", "-.v")
+    for (name, (mean, std)), colour, style in zip(lines.items(), grade_colours(len(lines)), styles, strict=False):
+        axes.plot(x, mean, style, color=colour, label=name, markersize=5)
+        axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
+    for name, level in levels.items():
+        axes.axhline(level, color="0.4", linewidth=1)
+        axes.annotate(name, (x[0], level), textcoords="offset points", xytext=(0, 3), fontsize=8, color="0.3")
+    axes.set_xscale("log")
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
