@@ -18,9 +18,7 @@ def brute_force(points, queries, k, exclude_self=False):
     return order, np.sqrt(np.take_along_axis(squared, order, axis=1))
 
 
-@given(
-    st.integers(0, 10**6), st.integers(2, 30), st.integers(1, 6), st.sampled_from([1, 7, 50, 10**6]), st.booleans()
-)
+@given(st.integers(0, 10**6), st.integers(2, 30), st.integers(1, 6), st.sampled_from([1, 7, 50, 10**6]), st.booleans())
 def test_equals_brute_force_with_ties_by_index(seed, n, d, block, integer):
     rng = np.random.default_rng(seed)
     # Small integers make many exact ties.

@@ -22,9 +22,7 @@ MODULES = [module.name for module in pkgutil.walk_packages(ordrank.__path__, "or
 
 def seconds_to_run(statement):
     code = f"import numpy, time; begin = time.perf_counter(); {statement}; print(time.perf_counter() - begin)"
-    runs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)
-    ]
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
     return min(float(run.stdout) for run in runs)
 
 

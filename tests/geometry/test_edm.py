@@ -15,9 +15,7 @@ from ordrank.geometry import (
     squared_distances,
 )
 
-label_sets = st.lists(st.integers(-50, 50), min_size=2, max_size=12, unique=True).map(
-    lambda a: np.array(sorted(a)) / 4
-)
+label_sets = st.lists(st.integers(-50, 50), min_size=2, max_size=12, unique=True).map(lambda a: np.array(sorted(a)) / 4)
 points = st.tuples(st.integers(1, 10), st.integers(1, 5)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=st.floats(-100, 100, width=32))
 )

@@ -46,9 +46,7 @@ class OrdinalLabels:
         position = {name: code for code, name in enumerate(self.names)}
         unknown = sorted({str(name) for name in given if name not in position})
         if unknown:
-            raise InputError(
-                f"unknown grades {', '.join(unknown)}; the model knows {', '.join(map(str, self.names))}"
-            )
+            raise InputError(f"unknown grades {', '.join(unknown)}; the model knows {', '.join(map(str, self.names))}")
         return np.array([position[name] for name in given], dtype=np.float64)
 
     def decode(self, values: FloatArray) -> NDArray[Any]:

@@ -112,9 +112,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[np.floating], OrdinalLabels]:
         """Centred samples and grouped labels; sets ``mean_``."""
         values, names = encode_labels(y)
-        X, values = validate_data(
-            self, X, values, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
-        )
+        X, values = validate_data(self, X, values, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
         labels = ordinal_labels(values, names)
         if not (X[0] != X).any():
             raise InputError("all samples are identical: every feature is constant, there is no distance to learn")

@@ -54,6 +54,7 @@ class Method:
     learn: Callable[[FloatArray, IntArray, Cell], Learned]
     preparation: str
     depends_on: str  # the sizes of a cell, of "Ks", that change what is learned
+    only: str | None = None  # the data set it is for, if not all
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ def balanced_split(y: NDArray[Any], n: int, seed: Sequence[int]) -> tuple[IntArr
     return train, np.setdiff1d(np.arange(len(y)), train)
 
 
-def errors_by_votes(Z_train: FloatArray, y_train: IntArray, Z_test: FloatArray, y_test: IntArray) -> FloatArray:
+def errors_by_votes(
+    Z_train: NDArray[np.floating], y_train: IntArray, Z_test: NDArray[np.floating], y_test: IntArray
+) -> FloatArray:
     """MAE of k-NN regression with uniform votes for k = 1, 2, ...; shape (MOST_VOTES,)."""
     nearest, _ = k_nearest(Z_train, Z_test, MOST_VOTES)
     means = np.cumsum(y_train[nearest], axis=1) / np.arange(1, MOST_VOTES + 1)
@@ -114,6 +117,8 @@ def run_unit(
     learned: dict[tuple[Any, ...], tuple[Learned, FloatArray]] = {}
     for cell in cells:
         for method in methods:
+            if method.only not in (None, cell.dataset):
+                continue
             features = X[method.preparation][:, : cell.d]
             key = (method.name, *(getattr(cell, size) for size in method.depends_on))
             if key not in learned:

@@ -14,8 +14,19 @@ from ordrank.experiments.protocol import MOST_VOTES, Outcome
 
 CMDS_LITERAL, CMDS_CALIBRATED = "cMDS-DML literal", "cMDS-DML calibrated"
 LDMLR_LITERAL, LDMLR_CALIBRATED = "LDMLR literal", "LDMLR calibrated"
+CMDS_LEAVE_ONE_OUT = "cMDS-DML calibrated, leave-one-out"
+CMDS_RAW, LDMLR_RAW = "cMDS-DML calibrated, raw landmarks", "LDMLR calibrated, raw landmarks"
 EUCLIDEAN = "Euclidean"
-METHOD_NAMES = (CMDS_LITERAL, CMDS_CALIBRATED, LDMLR_LITERAL, LDMLR_CALIBRATED, EUCLIDEAN)
+METHOD_NAMES = (
+    CMDS_LITERAL,
+    CMDS_CALIBRATED,
+    CMDS_LEAVE_ONE_OUT,
+    CMDS_RAW,
+    LDMLR_LITERAL,
+    LDMLR_CALIBRATED,
+    LDMLR_RAW,
+    EUCLIDEAN,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,7 @@ def make_rows(dataset: Dataset | str, outcomes: Iterable[Outcome]) -> list[Row]:
     rows = []
     for entry in entries(dataset):  # type: ignore[arg-type]
         for method in METHOD_NAMES:
-            if "LDMLR" in method and entry.ldmlr is None:
+            if ("LDMLR" in method and entry.ldmlr is None) or (entry.cell, method) not in found:
                 continue
             published = entry.cmds if "cMDS" in method else entry.ldmlr if "LDMLR" in method else None
             rows.append(_row(entry.table, entry.cell, method, found[entry.cell, method], published))
@@ -89,7 +100,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
 
     shared = [row for row in rows if row.method == LDMLR_CALIBRATED]
     cmds = [row for row in rows if row.method == CMDS_CALIBRATED]
-    times = [
+    times: list[dict[str, Any]] = [
         {
             "table": row.table, "n": row.n, "d": row.d, "K": row.K,
             "ratio": partner(row, LDMLR_LITERAL).fit_seconds / partner(row, CMDS_CALIBRATED).fit_seconds,
@@ -108,6 +119,12 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
         },
         "cmds_cells": len(cmds),
         "cmds_at_or_below_published": sum(_reached(row) for row in cmds),
+        "cmds_leave_one_out_at_or_below_published": sum(
+            _reached(row) for row in rows if row.method == CMDS_LEAVE_ONE_OUT
+        ),
+        "cmds_leave_one_out_beats_ldmlr": sum(
+            partner(row, CMDS_LEAVE_ONE_OUT).mae_mean < row.mae_mean for row in shared
+        ),
         "ldmlr_at_or_below_published": sum(_reached(row) for row in shared),
         "cells_above_published": [
             {"table": row.table, "method": row.method, "n": row.n, "d": row.d, "K": row.K, "s": row.s,

@@ -47,9 +47,7 @@ class LocalityTerm:
         b = self._backend.row_dots(differences, changes)
         a = self._backend.row_dots(changes, changes)
         dot = self._backend.dot
-        return self._mu * np.array(
-            [dot(q, q), 4 * dot(q, b), 4 * dot(b, b) + 2 * dot(q, a), 4 * dot(a, b), dot(a, a)]
-        )
+        return self._mu * np.array([dot(q, q), 4 * dot(q, b), 4 * dot(b, b) + 2 * dot(q, a), 4 * dot(a, b), dot(a, a)])
 
     def _excess(self, differences: Array) -> Array:
         return self._backend.row_dots(differences, differences) - self._targets
