@@ -181,8 +181,8 @@ def curves(
     """Draw means with bands of one standard deviation over a logarithmic axis, and levels to compare with."""
     figure = new_figure(7.2, 4.2)
     axes = figure.subplots()
-    styles = ("-o", "--s", ":^", "-.v")
-    for (name, (mean, std)), colour, style in zip(lines.items(), grade_colours(len(lines)), styles, strict=False):
+    styles = (("#0072B2", "-o"), ("#D55E00", "--s"), ("#009E73", ":^"), ("#CC79A7", "-.v"))
+    for (name, (mean, std)), (colour, style) in zip(lines.items(), styles, strict=False):
         axes.plot(x, mean, style, color=colour, label=name, markersize=5)
         axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
     for name, level in levels.items():

@@ -76,7 +76,7 @@ def literal_ldmlr(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
 
 def calibrated_cmds(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
     """Choose ridge and votes by cross-validation."""
-    return _cross_validated(lambda ridge, n: _cmds(ridge, n, cell), "ridge", RIDGES[::-1], X, y)
+    return _cross_validated(lambda ridge, n: unit_cmds(ridge, n, cell), "ridge", RIDGES[::-1], X, y)
 
 
 def calibrated_ldmlr(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
@@ -95,7 +95,7 @@ def leave_one_out_cmds(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
     begin = time.perf_counter()
     ridge, votes = _leave_one_out_choice(UnitMeanSquare().fit_transform(X), y, cell.s)
     choice = time.perf_counter() - begin
-    return _fitted(_cmds(ridge, len(X), cell), X, y, votes=votes, choice_seconds=choice, chosen={"ridge": ridge})
+    return _fitted(unit_cmds(ridge, len(X), cell), X, y, votes=votes, choice_seconds=choice, chosen={"ridge": ridge})
 
 
 def euclidean(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
@@ -107,7 +107,8 @@ def _iterations(cell: Cell) -> int:
     return 30 if cell.dataset == "umist" else 50
 
 
-def _cmds(ridge: float, n: int, cell: Cell) -> Pipeline:
+def unit_cmds(ridge: float, n: int, cell: Cell) -> Pipeline:
+    """The calibrated model on n samples: unit features, fixed scale, given ridge per sample."""
     metric = CMDSMetric(
         cell.s,
         n_neighbors=cell.K,

@@ -1,0 +1,72 @@
+"""Two limits of the paper's model on UMIST, over the same splits as ``ordrank reproduce``.
+
+``by_ridge``: the test error of every ridge of a wide grid. The smallest is chosen by looking at the test part and is
+therefore a bound on any rule that chooses a ridge, not a result. ``by_gain``: the literal algorithm with its start
+L⁰ = [I 0] scaled down, to see what that start costs. Plain distance stands beside both. Prints one JSON document.
+
+    python benchmarks/umist_limits.py [--data DIR] [--repeats 50] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ordrank import CMDSMetric
+from ordrank._types import FloatArray, IntArray
+from ordrank.experiments.machine import describe_machine
+from ordrank.experiments.methods import unit_cmds
+from ordrank.experiments.paper import Cell
+from ordrank.experiments.protocol import balanced_split, errors_by_votes
+from ordrank.experiments.reproduce import SEED
+
+RIDGES = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0)
+GAINS = (1.0, 0.1, 0.01, 0.001, 0.0)
+VOTES = (1, 3, 5)
+
+
+def errors(X: FloatArray, y: IntArray, n: int, repeats: int) -> dict[str, Any]:
+    """Mean test errors with 1, 3 and 5 votes, by ridge, by gain of the literal start, and of plain distance."""
+    cell = Cell("umist", n, 150, 5, 3)
+    models = {f"ridge {ridge:g}": unit_cmds(ridge, n, cell) for ridge in RIDGES}
+    models |= {f"gain {gain:g}": CMDSMetric(3, init=gain * np.eye(3, 150)) for gain in GAINS}
+    found: dict[str, list[FloatArray]] = {name: [] for name in (*models, "Euclidean")}
+    for repeat in range(repeats):
+        train, test = balanced_split(y, n, (SEED, repeat))
+        mapped = {name: model.fit(X[train], y[train]).transform(X) for name, model in models.items()}
+        for name, Z in (mapped | {"Euclidean": X}).items():
+            found[name].append(errors_by_votes(Z[train], y[train], Z[test], y[test])[np.array(VOTES) - 1])
+    mean = {name: np.mean(rows, axis=0).round(4).tolist() for name, rows in found.items()}
+    by_ridge = {name: row for name, row in mean.items() if name.startswith("ridge")}
+    return {"n": n, "votes": VOTES, "mae": mean, "smallest_by_ridge": min(min(row) for row in by_ridge.values())}
+
+
+def main(arguments: list[str]) -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    prepared = prepare("umist", options.data)
+    with threadpool_limits(1):
+        rows = [errors(prepared.X["raw"][:, :150], prepared.y, n, options.repeats) for n in (30, 60, 90)]
+    document = {"benchmark": "umist_limits", "seed": SEED, "repeats": options.repeats, "rows": rows}
+    document |= describe_machine()
+    text = json.dumps(document, indent=1)
+    print(text)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,149 @@
+"""The tables as data, the rows made of them, the literal formulas, the calibration rules."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ordrank import CMDSMetric
+from ordrank.estimators import UnitMeanSquare
+from ordrank.experiments import complexity, tables
+from ordrank.experiments.literal import literal_ldmlr_gradient
+from ordrank.experiments.methods import FINE_RIDGES, VOTES, _leave_one_out_choice, all_methods
+from ordrank.experiments.paper import Cell, cells, entries
+from ordrank.experiments.protocol import Outcome, errors_by_votes
+from ordrank.geometry import label_distances
+from ordrank.neighbors import target_neighbors
+from tests.contracts.problems import ldmlr, samples
+
+
+def test_the_paper_has_20_cells_of_one_method_and_15_of_the_other():
+    everything = list(entries("all"))
+    assert len(everything) == 20
+    assert sum(entry.ldmlr is not None for entry in everything) == 15
+    assert len(cells("all")) == 16
+    assert len(cells("umist")) + len(cells("fgnet")) == 16
+
+
+def test_improvements_that_the_paper_states_follow_from_its_numbers():
+    """25.94 %, 36.90 % and 39.36 % on UMIST; 48.55 %, 47.27 % and 46.57 % on FG-NET."""
+    by_table = {}
+    for entry in entries("all"):
+        if entry.ldmlr:
+            by_table.setdefault(entry.table, []).append(100 * (1 - entry.cmds.mae / entry.ldmlr.mae))
+    np.testing.assert_allclose(by_table["5"], [25.94, 36.90, 39.36], atol=0.01)
+    np.testing.assert_allclose(by_table["6"], [48.55, 47.27, 46.57], atol=0.01)
+
+
+def made_up_outcomes():
+    """cMDS-DML .1 below, LDMLR .1 above what is published, and ten times slower."""
+    for entry in entries("all"):
+        for method in all_methods():
+            if method.only not in (None, entry.cell.dataset):
+                continue
+            level = entry.cmds.mae - 0.1 if "cMDS" in method.name else entry.cmds.mae + 0.1
+            for repeat in range(3):
+                errors = tuple(level + 0.01 * (repeat - 1) + 0.02 * k for k in range(9))
+                seconds = 1.0 if "LDMLR" in method.name else 0.01
+                yield Outcome(entry.cell, method.name, repeat, seconds, 0.0, 1, errors, {})
+
+
+def test_rows_and_summary():
+    # Cells recur in several tables; each outcome is given once.
+    seen = {}
+    for outcome in made_up_outcomes():
+        seen[outcome.cell, outcome.method, outcome.repeat] = outcome
+    rows = tables.make_rows("all", seen.values())
+    assert sum(row.method == tables.CMDS_CALIBRATED for row in rows) == 20
+    assert sum(row.method == tables.LDMLR_CALIBRATED for row in rows) == 15
+    first = rows[0]
+    assert (first.table, first.s, first.repeats, first.published_mae) == ("2", 2, 3, 0.3539)
+    assert first.mae_std == pytest.approx(0.01)
+    summary = tables.summarise(rows)
+    assert summary["cmds_at_or_below_published"] == 20
+    assert summary["cmds_beats_ldmlr_own_votes"] == 15
+    assert summary["cmds_beats_ldmlr_common_votes"] == {1: 15, 3: 15, 5: 15, 7: 15, 9: 15}
+    assert summary["fit_time_ratio_at_least_published"]
+    published = [time["published_ratio"] for time in summary["fit_time_ratios"]]
+    assert (min(published), max(published)) == (pytest.approx(1.336, abs=1e-3), pytest.approx(13.52, abs=1e-2))
+    above = {cell["method"] for cell in summary["cells_above_published"]}
+    assert above <= {tables.LDMLR_CALIBRATED}
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000))
+def test_the_literal_gradient_of_the_baseline_is_ours(seed):
+    X, label = samples(seed, d=4)
+    omega = label_distances([0, 1, 3, 4])[np.ix_(label, label)]
+    root = np.random.default_rng(seed).normal(size=(4, 4))
+    A = root @ root.T
+    objective = ldmlr(seed, mu=0.7)
+    expected = objective.value_and_gradient(A, objective.image(A))[1]
+    literal = literal_ldmlr_gradient(A, X, omega, target_neighbors(X, label, 3), mu=0.7)
+    np.testing.assert_allclose(literal, expected, rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_leave_one_out_is_exact(seed):
+    """The chosen ridge and votes are those of refitting without each sample in turn."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1, 2], 8)
+    X = rng.normal(size=(24, 5))
+    X[:, 0] += y
+    X = UnitMeanSquare().fit_transform(X)
+    agreement, errors = {}, {}
+    for ridge in FINE_RIDGES:
+        metric = CMDSMetric(2, solver="fast", scale="fixed", init="lstsq", mu=0.0, alpha=ridge * 24, n_neighbors=3)
+        positions = metric.fit(X, y).label_positions_[y]
+        H = _centred_smoother(X, ridge * 24)
+        Q = np.empty_like(positions)
+        wrong = np.zeros(len(VOTES))
+        for i in range(24):
+            # Without sample i: its position is replaced by its own prediction, which the rest then reproduce.
+            rest = np.delete(np.arange(24), i)
+            target = positions.copy()
+            target[i] = np.linalg.solve(np.eye(1) * (1 - H[i, i]), H[i, rest][None] @ positions[rest])[0]
+            Z = H @ target
+            Q[i] = Z[i]
+            by_votes = errors_by_votes(Z[rest], y[rest], Z[[i]], y[[i]])
+            wrong += by_votes[np.array(VOTES) - 1]
+        agreement[ridge] = np.vdot(Q, positions) / np.linalg.norm(Q)
+        errors[ridge] = wrong
+    best = max(agreement, key=agreement.get)
+    ridge, votes = _leave_one_out_choice(X, y, 2)
+    assert ridge == best
+    assert votes == VOTES[int(np.argmin(errors[best].round(9)))]
+
+
+def _centred_smoother(X, alpha):
+    return X @ np.linalg.solve(X.T @ X + alpha * np.eye(X.shape[1]), X.T) + 1 / len(X)
+
+
+@pytest.mark.parametrize("method", all_methods(), ids=lambda m: m.name)
+@pytest.mark.filterwarnings("ignore")
+def test_every_method_learns_something_it_can_embed_with(method):
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 2, 3, 4, 5], 10)
+    X = rng.normal(size=(50, 12))
+    X[:, 0] += 2 * y
+    learned = method.learn(X, y, Cell(method.only or "umist", 50, 12, 4, 2))
+    assert np.isfinite(learned.embed(X + 0.1)).all()
+    assert learned.votes in (*VOTES, 4)
+    assert learned.fit_seconds > 0
+
+
+def test_exponents_are_measured(monkeypatch):
+    def sleepless(sizes):
+        return lambda: sum(range(sizes["n"] ** 2))
+
+    step = complexity.Step("square", "n²", sleepless, {"n": 2}, {"n": 200, "d": 1, "K": 1, "s": 1})
+    monkeypatch.setattr(complexity, "_steps", lambda: [step])
+    (row,) = complexity.measure_exponents()
+    assert row["measured"] == pytest.approx(2, abs=0.3)
+    assert row["sizes"] == (200, 400, 800, 1600)
+
+
+def test_every_step_of_the_table_runs():
+    for step in complexity._steps():
+        tiny = {"n": 25, "d": 6, "K": 2, "s": 2}
+        step.prepare(tiny)()
