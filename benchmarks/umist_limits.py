@@ -25,7 +25,7 @@ from ordrank.experiments.machine import describe_machine
 from ordrank.experiments.methods import unit_cmds
 from ordrank.experiments.paper import Cell
 from ordrank.experiments.protocol import balanced_split, errors_by_votes
-from ordrank.experiments.reproduce import SEED
+from ordrank.experiments.reproduce import SEED, prepare
 
 RIDGES = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0)
 GAINS = (1.0, 0.1, 0.01, 0.001, 0.0)
