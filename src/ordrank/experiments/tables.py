@@ -14,11 +14,13 @@ from ordrank.experiments.protocol import MOST_VOTES, Outcome
 
 CMDS_LITERAL, CMDS_CALIBRATED = "cMDS-DML literal", "cMDS-DML calibrated"
 LDMLR_LITERAL, LDMLR_CALIBRATED = "LDMLR literal", "LDMLR calibrated"
+CMDS_ZERO_START = "cMDS-DML literal, L⁰ = 0"
 CMDS_LEAVE_ONE_OUT = "cMDS-DML calibrated, leave-one-out"
 CMDS_RAW, LDMLR_RAW = "cMDS-DML calibrated, raw landmarks", "LDMLR calibrated, raw landmarks"
 EUCLIDEAN = "Euclidean"
 METHOD_NAMES = (
     CMDS_LITERAL,
+    CMDS_ZERO_START,
     CMDS_CALIBRATED,
     CMDS_LEAVE_ONE_OUT,
     CMDS_RAW,
