@@ -1,1 +1,1 @@
-"""Experiments: the demonstration and the paper's formulas written out as a reference."""
+"""Experiments: the demonstration, and the paper re-run."""

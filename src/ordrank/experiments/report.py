@@ -26,8 +26,9 @@ def html_page(title: str, body: Sequence[str]) -> bytes:
     style = (
         ":root{color-scheme:light dark}"
         "body{font:16px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}"
-        "table{border-collapse:collapse}th,td{padding:.3rem .8rem;text-align:right;border-bottom:1px solid #8888}"
-        "th:first-child,td:first-child{text-align:left}img{max-width:100%;background:#fff;border-radius:6px}"
+        "table{border-collapse:collapse;margin:1rem 0 2rem}"
+        "th,td{padding:.3rem .8rem;text-align:right;white-space:nowrap;border-bottom:1px solid #8888}"
+        "th:first-child,td:first-child,.text{text-align:left;white-space:normal}img{max-width:100%;background:#fff;border-radius:6px}"
         "figure{margin:2rem 0}figcaption{max-width:50rem}"
     )
     content = "\n".join(body)
@@ -39,9 +40,13 @@ def html_page(title: str, body: Sequence[str]) -> bytes:
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table; every cell is escaped."""
+    """Return a table; every cell is escaped, and long ones read as text."""
+
+    def data(cell: str) -> str:
+        return f'<td class="text">{html.escape(cell)}</td>' if len(cell) > 60 else f"<td>{html.escape(cell)}</td>"
+
     top = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join("<tr>" + "".join(map(data, row)) + "</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 

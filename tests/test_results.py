@@ -1,0 +1,74 @@
+"""Numbers in the documents are those of the committed results, and the results show what they must."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ordrank.experiments import tables
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+@pytest.fixture(scope="module")
+def reproduction():
+    return json.loads((RESULTS / "reproduce.json").read_text())
+
+
+def gain_lines():
+    rows = json.loads((RESULTS / "umist_limits.json").read_text())["rows"]
+    yield "| L⁰ | n = 30 | n = 60 | n = 90 |"
+    for gain in ("1", "0.1", "0.01", "0.001", "0"):
+        yield f"| {gain}·[I 0] | " + " | ".join(f"{row['mae'][f'gain {gain}'][0]:.4f}" for row in rows) + " |"
+
+
+def ridge_lines():
+    rows = json.loads((RESULTS / "umist_limits.json").read_text())["rows"]
+    yield "| ridge per sample | n = 30 | n = 60 | n = 90 |"
+    for ridge in ("1e-06", "0.0001", "0.0003", "0.001", "0.003", "0.01", "0.1"):
+        yield f"| {ridge} | " + " | ".join(f"{row['mae'][f'ridge {ridge}'][0]:.4f}" for row in rows) + " |"
+    yield "| smallest, any votes | " + " | ".join(f"{row['smallest_by_ridge']:.4f}" for row in rows) + " |"
+    yield "| Euclidean | " + " | ".join(f"{row['mae']['Euclidean'][0]:.4f}" for row in rows) + " |"
+
+
+def table_lines(reproduction):
+    yield "| MAE | UMIST n = 30 | 60 | 90 | FG-NET n = 40 | 50 | 75 |"
+    rows = [row for row in reproduction["rows"] if row["table"] in "57"]
+    for family in ("cMDS-DML", "LDMLR"):
+        values = [row["published_mae"] for row in rows if row["method"] == f"{family} calibrated"]
+        yield f"| {family} published | " + " | ".join(f"{value:.4f}" for value in values) + " |"
+    shown = (tables.CMDS_LITERAL, tables.CMDS_CALIBRATED, tables.CMDS_LEAVE_ONE_OUT)
+    for method in (*shown, tables.LDMLR_LITERAL, tables.LDMLR_CALIBRATED, tables.EUCLIDEAN):
+        values = [row["mae_mean"] for row in rows if row["method"] == method]
+        yield f"| {method} | " + " | ".join(f"{value:.4f}" for value in values) + " |"
+
+
+def test_documents_quote_the_committed_results(reproduction):
+    paper, readme = ((ROOT / name).read_text() for name in ("docs/paper.md", "README.md"))
+    for line in (*gain_lines(), *ridge_lines(), *table_lines(reproduction)):
+        assert line in paper, line
+    for line in table_lines(reproduction):
+        assert line in readme, line
+
+
+def test_no_document_has_an_open_place():
+    for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        assert "@" not in document.read_text()
+
+
+def test_every_cell_is_there_with_its_spread(reproduction):
+    assert reproduction["repeats"] == 50
+    rows = reproduction["rows"]
+    for method, cells in ((tables.CMDS_CALIBRATED, 20), (tables.CMDS_LITERAL, 20), (tables.LDMLR_CALIBRATED, 15)):
+        mine = [row for row in rows if row["method"] == method]
+        assert len(mine) == cells
+        assert all(row["repeats"] == 50 and row["mae_std"] > 0 for row in mine)
+
+
+def test_what_was_claimed_holds(reproduction):
+    summary = reproduction["summary"]
+    assert summary["fit_time_ratio_at_least_published"]
+    assert summary["ldmlr_at_or_below_published"] == summary["shared_cells"] == 15
+    fgnet = [r for r in reproduction["rows"] if r["dataset"] == "fgnet" and r["method"] == tables.CMDS_CALIBRATED]
+    assert all(row["mae_mean"] <= row["published_mae"] for row in fgnet)
