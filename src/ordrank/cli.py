@@ -22,8 +22,8 @@ app = typer.Typer(
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
-    """Say in one sentence what was wrong with the input or the disk, and exit with 1."""
+def plain_errors(on_interrupt: str = "nothing was written") -> Iterator[None]:
+    """Say in one sentence what was wrong with the input or the disk, and exit with 1; with 130 on Ctrl-C."""
     from ordrank.errors import InputError
 
     try:
@@ -34,6 +34,9 @@ def plain_errors() -> Iterator[None]:
     except OSError as error:
         typer.echo(f"ordrank: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
         raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        typer.echo(f"ordrank: interrupted; {on_interrupt}", err=True)
+        raise typer.Exit(130) from None
 
 
 @contextmanager
@@ -132,7 +135,8 @@ def reproduce(
     """
     from ordrank.experiments.reproduce import reproduce as run
 
-    with plain_errors(), progress(quiet=as_json) as (tell, tick):
+    resumable = "what was finished is kept, and the same command goes on from there"
+    with plain_errors(resumable), progress(quiet=as_json) as (tell, tick):
         result = run(dataset.value, data=data, repeats=repeats, out=out, n_jobs=jobs, tell=tell, tick=tick)
     if as_json:
         typer.echo(json.dumps(result.document["rows"], indent=1))
