@@ -1,6 +1,7 @@
 """Numbers in the documents are those of the committed results, and the results show what they must."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ def ridge_lines():
     yield "| ridge per sample | n = 30 | n = 60 | n = 90 |"
     for ridge in ("1e-06", "0.0001", "0.0003", "0.001", "0.003", "0.01", "0.1"):
         yield f"| {ridge} | " + " | ".join(f"{row['mae'][f'ridge {ridge}'][0]:.4f}" for row in rows) + " |"
-    yield "| smallest, any votes | " + " | ".join(f"{row['smallest_by_ridge']:.4f}" for row in rows) + " |"
+    for name, key in (("best ridge for all splits", "smallest_by_ridge"), ("best for each split", "smallest_by_split")):
+        yield f"| {name}, any votes | " + " | ".join(f"{row[key]:.4f}" for row in rows) + " |"
     yield "| Euclidean | " + " | ".join(f"{row['mae']['Euclidean'][0]:.4f}" for row in rows) + " |"
 
 
@@ -38,10 +40,12 @@ def table_lines(reproduction):
     for family in ("cMDS-DML", "LDMLR"):
         values = [row["published_mae"] for row in rows if row["method"] == f"{family} calibrated"]
         yield f"| {family} published | " + " | ".join(f"{value:.4f}" for value in values) + " |"
-    shown = (tables.CMDS_LITERAL, tables.CMDS_CALIBRATED, tables.CMDS_LEAVE_ONE_OUT)
+    shown = (tables.CMDS_LITERAL, tables.CMDS_ZERO_START, tables.CMDS_CALIBRATED, tables.CMDS_LEAVE_ONE_OUT)
     for method in (*shown, tables.LDMLR_LITERAL, tables.LDMLR_CALIBRATED, tables.EUCLIDEAN):
-        values = [row["mae_mean"] for row in rows if row["method"] == method]
-        yield f"| {method} | " + " | ".join(f"{value:.4f}" for value in values) + " |"
+        values = [f"{row['mae_mean']:.4f}" for row in rows if row["method"] == method]
+        if method == tables.LDMLR_LITERAL:
+            values = [value[:3] for value in values]  # hangs on rounding: no more is stable
+        yield f"| {method} | " + " | ".join(values + ["–"] * (6 - len(values))) + " |"
 
 
 def test_documents_quote_the_committed_results(reproduction):
@@ -54,13 +58,18 @@ def test_documents_quote_the_committed_results(reproduction):
 
 def test_no_document_has_an_open_place():
     for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        assert "@" not in document.read_text()
+        assert not re.search(r"@[A-Z]+@", document.read_text())
 
 
 def test_every_cell_is_there_with_its_spread(reproduction):
     assert reproduction["repeats"] == 50
     rows = reproduction["rows"]
-    for method, cells in ((tables.CMDS_CALIBRATED, 20), (tables.CMDS_LITERAL, 20), (tables.LDMLR_CALIBRATED, 15)):
+    for method, cells in (
+        (tables.CMDS_CALIBRATED, 20),
+        (tables.CMDS_LITERAL, 20),
+        (tables.LDMLR_CALIBRATED, 15),
+        (tables.LDMLR_LITERAL, 15),
+    ):
         mine = [row for row in rows if row["method"] == method]
         assert len(mine) == cells
         assert all(row["repeats"] == 50 and row["mae_std"] > 0 for row in mine)

@@ -76,6 +76,29 @@ class TestUMIST:
         with pytest.raises(InputError, match=r"one\.pgm has \(5, 5\) pixels"):
             load_umist(tmp_path)
 
+    @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"version https://git-lfs.github.com/spec/v1"])
+    @pytest.mark.parametrize("name", ["umist_112x92.npz", "umist_cropped.mat"])
+    def test_damaged_files_are_named(self, tmp_path, name, content):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=f"{name} cannot be read"):
+            load_umist(tmp_path)
+
+    def test_arrays_that_do_not_belong_together_are_named(self, faces, tmp_path):
+        file = tmp_path / "umist_112x92.npz"
+        np.savez(file, X=faces[0])
+        with pytest.raises(InputError, match="cannot be read as the arrays X, subject"):
+            load_umist(tmp_path)
+        np.savez(file, X=faces[0][:-1], subject=faces[1])
+        with pytest.raises(InputError, match="different lengths"):
+            load_umist(tmp_path)
+        np.savez(file, X=faces[0].astype(float), subject=faces[1])
+        with pytest.raises(InputError, match="float64 pictures"):
+            load_umist(tmp_path)
+        scipy.io.savemat(tmp_path / "umist_cropped.mat", {"other": 1})
+        file.unlink()
+        with pytest.raises(InputError, match="cannot be read as the cells"):
+            load_umist(tmp_path)
+
     def test_missing_data_says_what_to_get(self, tmp_path, monkeypatch):
         with pytest.raises(InputError, match=r"no UMIST faces in .* umist_cropped\.mat"):
             load_umist(tmp_path)
@@ -129,6 +152,23 @@ class TestFGNET:
         np.savez(tmp_path / "fgnet_points.npz", **arrays)
         assert len(load_fgnet(tmp_path).points) == 145
         assert len(load_fgnet(tmp_path / "fgnet_points.npz", ages=None).points) == len(AGES)
+
+    def test_pictures_beside_the_npz_are_found(self, landmarks, tmp_path):
+        names = np.array([f"{i:03}A{age:02}.JPG" for i, age in enumerate(AGES)])
+        arrays = {"points": landmarks, "subject": np.arange(len(AGES)), "age": AGES, "image_file": names}
+        np.savez(tmp_path / "fgnet_points.npz", **arrays)
+        (tmp_path / "images").mkdir()
+        (tmp_path / "images" / "000a01.jpg").write_bytes(b"")
+        assert load_fgnet(tmp_path).image_file[0].endswith("images/000a01.jpg")
+
+    @pytest.mark.parametrize(("value", "complaint"), [(np.nan, "not 68 finite points"), (7.0, "all coincide")])
+    def test_impossible_landmarks_are_refused(self, landmarks, tmp_path, value, complaint):
+        points = landmarks.copy()
+        points[3] = value
+        arrays = {"points": points, "subject": np.arange(len(AGES)), "age": AGES, "image_file": AGES.astype(str)}
+        np.savez(tmp_path / "fgnet_points.npz", **arrays)
+        with pytest.raises(InputError, match=complaint):
+            load_fgnet(tmp_path)
 
     def test_an_incomplete_set_is_refused(self, landmarks, tmp_path):
         self.write_points(tmp_path / "points", landmarks)

@@ -6,9 +6,9 @@ AGES = (1, 5, 9, 15, 19)
 COUNTS = (27, 40, 25, 30, 23)
 
 
-def write_fgnet(folder):
+def write_fgnet(folder, seed=0):
     """Landmarks that grow longer with age, in the form of fgnet_points.npz."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     age = np.repeat(AGES, COUNTS)
     angles = np.linspace(0, 2 * np.pi, 68, endpoint=False)
     shape = np.column_stack([np.cos(angles), np.sin(angles)])

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from ordrank.cli import app
 from ordrank.experiments import complexity, paper_figures
-from ordrank.experiments.paper import cells
 from tests.experiments.fakes import write_fgnet, write_umist
 
 KEYS = {"table", "dataset", "method", "n", "d", "K", "s", "mae_mean", "mae_std", "repeats", "fit_seconds"}
@@ -55,6 +54,7 @@ def test_fgnet_end_to_end(data, tmp_path, quick):
     assert "http" not in page
     assert "0.7109" in page
     again = run("fgnet", "--data", data, "--repeats", 2, "--out", tmp_path)
+    assert "running 0 of 6 splits" in again.stderr
     assert "Open" in again.stdout
 
 
@@ -65,7 +65,7 @@ def test_figures_of_umist(data, quick):
     assert set(drawn) == {name for name in paper_figures.CAPTIONS if not name.startswith("fgnet")}
 
 
-def test_a_killed_run_goes_on_where_it_was(data, tmp_path):
+def test_a_killed_run_goes_on_where_it_was(data, tmp_path, quick):
     """SIGKILL to the whole process group in the middle; finished splits stay and are not run again."""
     command = [sys.executable, "-m", "ordrank", "reproduce", "fgnet", "--data", str(data), "--repeats", "40"]
     process = subprocess.Popen([*command, "--out", str(tmp_path)], start_new_session=True, stderr=subprocess.DEVNULL)
@@ -77,17 +77,25 @@ def test_a_killed_run_goes_on_where_it_was(data, tmp_path):
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    done = [json.loads(line) for line in journal.read_bytes().split(b"\n")[1:-1]]
-    assert len(done) >= 3
+    before = journal.read_bytes().split(b"\n")[:-1]
+    assert len(before) >= 4
     assert not (tmp_path / "report.html").exists()
 
-    from ordrank.experiments.protocol import Journal, Unit
-    from ordrank.experiments.reproduce import SEED, _source_digest, _units
+    result = run("fgnet", "--data", data, "--repeats", 3, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    after = journal.read_bytes().split(b"\n")[:-1]
+    assert after[: len(before)] == before
+    units = [json.dumps(json.loads(line)["unit"]) for line in after[1:]]
+    assert len(units) == len(set(units)) >= 9
 
-    resumed = Journal(journal, {"seed": SEED, "source": _source_digest()})
-    finished = [Unit(**record["unit"]) for record in done]
-    assert all(unit in resumed for unit in finished)
-    assert set(finished) < set(_units(cells("fgnet"), 40))
+
+def test_other_data_in_the_same_folder_begin_anew(data, tmp_path, quick):
+    write_fgnet(tmp_path / "other", seed=1)
+    for place in (data, tmp_path / "other"):
+        result = run("fgnet", "--data", place, "--repeats", 2, "--out", tmp_path / "out")
+        assert result.exit_code == 0, result.output
+    assert "beginning anew" in result.stderr.replace("\n", " ")
+    assert "running 6 of 6 splits" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -96,6 +104,7 @@ def test_a_killed_run_goes_on_where_it_was(data, tmp_path):
         (["umist", "--data", "nowhere"], "nowhere does not exist. Get the cropped UMIST"),
         (["fgnet", "--data", "."], "no FG-NET landmarks in"),
         (["all", "--repeats", "1"], "repeats must be at least 2"),
+        (["all", "--jobs", "0"], "jobs must be a number of processes"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_exit_1(arguments, complaint, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray
-from ordrank.datasets.source import data_directory
+from ordrank.datasets.source import data_directory, read_arrays
 from ordrank.errors import InputError
 
 _ADVICE = (
@@ -65,6 +65,10 @@ def load_fgnet(path: str | os.PathLike[str] | None = None, *, ages: Sequence[int
     """
     place = data_directory(path, "fgnet", _ADVICE)
     everyone = _read(place)
+    if everyone.points.shape[1:] != (_N_POINTS, 2) or not np.isfinite(everyone.points).all():
+        raise InputError(f"{place} holds landmarks that are not {_N_POINTS} finite points a face")
+    if (np.ptp(everyone.points, axis=1) == 0).all(axis=1).any():
+        raise InputError(f"{place} holds a face whose landmarks all coincide")
     if ages is None:
         return everyone
     kept = np.isin(everyone.age, ages)
@@ -109,17 +113,18 @@ def align_faces(points: FloatArray, *, n_rounds: int = 10) -> FloatArray:
 
 
 def _read(place: Path) -> FGNET:
+    folder = place if place.is_dir() else place.parent
+    pictures = {f.stem.lower(): str(f) for f in folder.rglob("*.[jJ][pP][gG]")}
     file = place if place.name == "fgnet_points.npz" else place / "fgnet_points.npz"
     if file.is_file():
-        with np.load(file, allow_pickle=False) as data:
-            age = data["age"]
-            return FGNET(data["points"], age, age, data["subject"], data["image_file"])
+        points, age, subject, images = read_arrays(file, ("points", "age", "subject", "image_file"))
+        found = [pictures.get(Path(name).stem.lower(), name) for name in images.tolist()]
+        return FGNET(points, age, age, subject, np.array(found))
     files = sorted(place.rglob("*.[pP][tT][sS]"), key=lambda f: f.name.lower()) if place.is_dir() else []
     if not files:
         raise InputError(f"no FG-NET landmarks in {place}. {_ADVICE}")
     names = [_parse_name(file) for file in files]
     age = np.array([age for _, age in names], dtype=np.int64)
-    pictures = {f.stem.lower(): str(f) for f in place.rglob("*.[jJ][pP][gG]")}
     return FGNET(
         points=np.stack([_read_points(file) for file in files]),
         label=age,

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ordrank.errors import InputError
 
 ENVIRONMENT_VARIABLE = "ORDRANK_DATA"
+
+
+def read_arrays(file: Path, names: Sequence[str]) -> list[NDArray[Any]]:
+    """Arrays of an .npz file, of one length, or a sentence that says why not."""
+    try:
+        with np.load(file, allow_pickle=False) as data:
+            arrays = [np.asarray(data[name]) for name in names]
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise InputError(f"{file} cannot be read as the arrays {', '.join(names)}: {error}") from None
+    if len({len(array) if array.ndim else -1 for array in arrays}) != 1:
+        raise InputError(f"{file} holds arrays of different lengths: is it complete?")
+    return arrays
 
 
 def data_directory(given: str | os.PathLike[str] | None, folder: str, advice: str) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank.datasets.source import data_directory
+from ordrank.datasets.source import data_directory, read_arrays
 from ordrank.errors import InputError
 
 _ADVICE = (
@@ -58,6 +58,10 @@ def load_umist(path: str | os.PathLike[str] | None = None) -> UMIST:
     """
     place = data_directory(path, "umist", _ADVICE)
     images, subject = _read(place)
+    if images.dtype != np.uint8 or images.shape[1:] != (112, 92) or images.shape[:1] != subject.shape:
+        raise InputError(
+            f"{place} holds {images.dtype} pictures of shape {images.shape}; 575 of 112 × 92 bytes are meant"
+        )
     label = np.array([2 if s in _RELEVANT else 0 if s in _IRRELEVANT else 1 for s in subject], dtype=np.int64)
     counts = {value: int((label == value).sum()) for value in _COUNTS}
     if counts != _COUNTS:
@@ -88,17 +92,21 @@ def _read(place: Path) -> tuple[NDArray[np.uint8], NDArray[np.str_]]:
 
 
 def _read_npz(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.str_]]:
-    with np.load(file, allow_pickle=False) as data:
-        return data["X"], data["subject"]
+    images, subject = read_arrays(file, ("X", "subject"))
+    return images, subject
 
 
 def _read_mat(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.str_]]:
     """Read a cell of (112, 92, k) blocks, one a person, beside a cell of their names."""
     from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
 
-    data: dict[str, Any] = loadmat(file)
-    blocks = [np.moveaxis(block, 2, 0) for block in data["facedat"].reshape(-1)]
-    names = [str(name.item()) for name in data["dirnames"].reshape(-1)]
+    try:
+        data: dict[str, Any] = loadmat(file)
+        blocks = [np.moveaxis(block, 2, 0) for block in data["facedat"].reshape(-1)]
+        names = [str(name.item()) for name in data["dirnames"].reshape(-1)]
+    except (OSError, ValueError, KeyError, TypeError, NotImplementedError, MatReadError) as error:
+        raise InputError(f"{file} cannot be read as the cells facedat and dirnames: {error}") from None
     subject = np.repeat(names, [len(block) for block in blocks])
     return np.ascontiguousarray(np.concatenate(blocks), dtype=np.uint8), subject
 

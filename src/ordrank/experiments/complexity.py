@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Exponent:
-    """How one step's time grows with one size; the stated exponent is that of the dominating term."""
+    """How one step's time grows with one size; the stated exponent is the highest power in the stated cost."""
 
     step: str
     formula: str
@@ -42,17 +42,18 @@ class Step:
     prepare: Callable[[Sizes], Callable[[], object]]
     stated: dict[str, float]
     base: dict[str, int]
-    largest: dict[str, int] = field(default_factory=dict)  # of a variable's doubling series, if not 8 × base
 
 
 def measure_exponents() -> list[dict[str, Any]]:
-    """Time every step over a doubling series of each size it depends on; slopes in log-log."""
-    return [asdict(_exponent(step, variable)) for step in _steps() for variable in step.stated]
+    """Time every step over a doubling series of each size it depends on, one BLAS thread; slopes in log-log."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return [asdict(_exponent(step, variable)) for step in _steps() for variable in step.stated]
 
 
 def _exponent(step: Step, variable: str) -> Exponent:
-    end = step.largest.get(variable, 8 * step.base[variable])
-    sizes = tuple(step.base[variable] * 2**i for i in range(12) if step.base[variable] * 2**i <= end)
+    sizes = tuple(step.base[variable] * 2**i for i in range(4))
     seconds = [_fastest(step.prepare(step.base | {variable: size})) for size in sizes]
     slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
     return Exponent(step.name, step.formula, variable, step.stated[variable], round(slope, 2), sizes)
@@ -97,6 +98,16 @@ def _ours(sizes: Sizes) -> tuple[CMDSObjective, Any]:
     pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
     locality = LocalityTerm(pairs, neighbors.squared_distances, 1.0)
     return CMDSObjective(X, data["Y"], locality, alpha=0.0, free_scale=False), data["L"].reshape(-1)
+
+
+def _label_matrix(sizes: Sizes) -> Callable[[], object]:
+    r = np.arange(sizes["n"]) % 5
+    return lambda: np.where(r[:, None] == r, 0, np.abs(r[:, None] - r) + 1.0) ** 2
+
+
+def _update(sizes: Sizes) -> Callable[[], object]:
+    L, direction = np.ones((sizes["s"], sizes["d"])), np.ones((sizes["s"], sizes["d"]))
+    return lambda: L + 0.5 * direction
 
 
 def _sample_route(sizes: Sizes) -> Callable[[], object]:
@@ -159,15 +170,18 @@ def _steps() -> list[Step]:
     usual = {"n": 1000, "d": 100, "K": 5, "s": 4}
     small = {"n": 25, "d": 40, "K": 4, "s": 1}
     return [
+        Step("S0, L⁰", "sd", lambda z: lambda: np.eye(z["s"], z["d"]), {"d": 1}, usual | {"s": 10, "d": 50_000}),
+        Step("S1, D", "n²", _label_matrix, {"n": 2}, usual | {"n": 300}),
         Step("S2, cMDS of n × n", "n³", _sample_route, {"n": 3}, usual | {"n": 200}),
         Step("S2, Algorithm 1", "m³", _label_route, {"n": 0}, usual | {"n": 200}),
-        Step("S3, target neighbours", "dn² + Kn²", _neighbours, {"n": 2, "d": 1}, usual),
+        Step("S3, target neighbours", "dn² + Kn²", _neighbours, {"n": 2, "d": 1, "K": 1}, usual),
         Step("S4, gradient, paper's formulas", "nsd + nK(d + sd + s²)", _gradient(_literal),
              {"n": 1, "d": 1, "K": 1, "s": 1}, usual),
         Step("S4, gradient, ours", "nds + nKs", _gradient(_ours), {"n": 1, "d": 1, "K": 1, "s": 1}, usual),
         Step("S5, one trial, paper's formulas", "nKsd + nKd²", _trial(_literal), {"n": 1, "d": 2, "K": 1}, usual),
         Step("S5, one trial, ours", "ns + nKs", _trial(_ours), {"n": 1, "d": 0, "K": 1}, usual),
-        Step("LDMLR gradient, all pairs", "n²d² + nKd³", _ldmlr_literal, {"n": 2, "d": 2}, small),
+        Step("S6, update", "sd", _update, {"d": 1}, usual | {"s": 10, "d": 50_000}),
+        Step("LDMLR gradient, all pairs", "n²d² + nKd³", _ldmlr_literal, {"n": 2, "d": 3}, small),
         Step("LDMLR gradient, ours", "nd² + nKd", _ldmlr_ours, {"n": 1, "d": 2}, usual | {"d": 50}),
         Step("LDMLR projection", "d³", _projection, {"d": 3}, usual),
     ]  # fmt: skip

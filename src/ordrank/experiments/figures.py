@@ -90,7 +90,10 @@ def embedding_3d(
     for label, colour in zip(distinct, grade_colours(len(distinct)), strict=True):
         members = padded[labels == label]
         axes.scatter(*members.T, s=18, color=colour, edgecolor="0.3", linewidth=0.3, label=f"{grade_name} {label:g}")
-    axes.set(title=title, xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$")
+    # One scale for all axes: a dimension that the labels do not fill must look flat.
+    middle, half = (padded.max(axis=0) + padded.min(axis=0)) / 2, np.ptp(padded, axis=0).max() / 2 or 1.0
+    limits = {f"{axis}lim": (m - half, m + half) for axis, m in zip("xyz", middle, strict=True)}
+    axes.set(title=title, xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$", **limits)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 0.9), frameon=False)
     return figure
 

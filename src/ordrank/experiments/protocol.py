@@ -33,8 +33,8 @@ class Learned:
         Time of one fit with the parameters in use.
     choice_seconds : float
         Time spent on choosing them.
-    votes : int or None
-        Number of voting neighbours the method chose; None if it leaves that open.
+    votes : int
+        Number of voting neighbours.
     chosen : dict
         Everything else it chose.
     """
@@ -42,7 +42,7 @@ class Learned:
     embed: Callable[[FloatArray], FloatArray]
     fit_seconds: float
     choice_seconds: float
-    votes: int | None
+    votes: int
     chosen: dict[str, Any]
 
 
@@ -66,13 +66,13 @@ class Outcome:
     repeat: int
     fit_seconds: float
     choice_seconds: float
-    votes: int | None
+    votes: int
     mae_by_votes: tuple[float, ...]
     chosen: dict[str, Any]
 
     def mae(self, votes: int | None = None) -> float:
-        """Error with a given number of voting neighbours, or with the method's own (1 if it has none)."""
-        return self.mae_by_votes[(votes or self.votes or 1) - 1]
+        """Error with a given number of voting neighbours, or with the method's own."""
+        return self.mae_by_votes[(votes or self.votes) - 1]
 
 
 @dataclass(frozen=True, order=True)
@@ -150,17 +150,22 @@ class Journal:
     ----------
     file : Path
     identity : dict
-        What must be the same for old results to count: versions, seed, methods.
+        What must be the same for old results to count: code, data, versions, seed.
+
+    Attributes
+    ----------
+    discarded : bool
+        Whether there was a file of another identity, which was begun anew.
     """
 
     def __init__(self, file: Path, identity: Mapping[str, Any]) -> None:
         self._file = file
         self._done: dict[Unit, list[Outcome]] = {}
-        lines = file.read_text().splitlines() if file.exists() else []
-        records = [record for line in lines if (record := _parse(line)) is not None]
-        if records and records[0] == {"identity": dict(identity)}:
-            for record in records[1:]:
-                self._done[Unit(**record["unit"])] = [_outcome(fields) for fields in record["outcomes"]]
+        lines = file.read_text(errors="replace").splitlines() if file.exists() else []
+        same = bool(lines) and lines[0] == json.dumps({"identity": identity})
+        self.discarded = bool(lines) and not same
+        if same:
+            self._done = dict(record for line in lines[1:] if (record := _parse(line)) is not None)
         else:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps({"identity": identity}) + "\n")
@@ -194,8 +199,8 @@ def run_all(
     work: Callable[[Unit], list[Outcome]],
     journal: Journal,
     *,
-    n_jobs: int = -1,
-    tick: Callable[[int, int], object] = max,
+    n_jobs: int,
+    tick: Callable[[int, int], object],
 ) -> None:
     """Do what is not done yet, on all cores; ``tick(done, all)`` after each unit.
 
@@ -220,17 +225,19 @@ def _single_threaded(work: Callable[[Unit], list[Outcome]], unit: Unit) -> tuple
         return unit, work(unit)
 
 
-def _parse(line: str) -> dict[str, Any] | None:
+def _parse(line: str) -> tuple[Unit, list[Outcome]] | None:
+    """Read a finished unit back; None for a line that is not one, whole."""
     try:
         record = json.loads(line)
-    except json.JSONDecodeError:
+        outcomes = [_outcome(fields) for fields in record["outcomes"]]
+        return Unit(**record["unit"]), outcomes
+    except (ValueError, TypeError, KeyError):
         return None
-    return record if isinstance(record, dict) else None
 
 
 def _outcome(fields: dict[str, Any]) -> Outcome:
-    cell = Cell(**fields.pop("cell"))
-    return Outcome(cell=cell, mae_by_votes=tuple(fields.pop("mae_by_votes")), **fields)
+    own = {"cell": Cell(**fields["cell"]), "mae_by_votes": tuple(fields["mae_by_votes"])}
+    return Outcome(**(fields | own))
 
 
 def check_repeats(repeats: int) -> None:

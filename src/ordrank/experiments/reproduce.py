@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from sklearn.decomposition import PCA
 import ordrank
 from ordrank._types import FloatArray, IntArray
 from ordrank.datasets import FGNET, UMIST, align_faces, load_fgnet, load_umist
+from ordrank.errors import InputError
 from ordrank.experiments import paper_figures
 from ordrank.experiments.complexity import measure_exponents
 from ordrank.experiments.machine import describe_machine
@@ -55,13 +57,13 @@ def reproduce(
     repeats: int = 50,
     out: Path,
     n_jobs: int = -1,
-    tell: Callable[[str], object] = str,
-    tick: Callable[[int, int], object] = max,
+    tell: Callable[[str], object] = lambda text: None,
+    tick: Callable[[int, int], object] = lambda done, total: None,
 ) -> Reproduction:
     """Run every table and figure of the paper on a data set and write the report.
 
     Finished splits are kept in ``out/splits.jsonl``: an interrupted run goes on where it was, as long as the
-    code, the data sets and the seed are the same.
+    code, the data sets, the versions and the seed are the same. One run at a time may use a folder.
 
     Parameters
     ----------
@@ -77,14 +79,20 @@ def reproduce(
     tell, tick : callable
         Told what happens next; told how many units are done, of how many.
     """
+    begin = time.perf_counter()
     check_repeats(repeats)
+    if n_jobs == 0:
+        raise InputError("jobs must be a number of processes, or -1 for all cores, got 0")
     tell("reading and reducing the pictures")
     names = ("umist", "fgnet") if dataset == "all" else (dataset,)
     prepared = {name: prepare(name, data) for name in names}
     methods, conditions = all_methods(), cells(dataset)
     units = _units(conditions, repeats)
-    journal = Journal(out / "splits.jsonl", {"seed": SEED, "source": _source_digest()})
-    tell(f"running {len(units)} splits")
+    journal = Journal(out / "splits.jsonl", _identity(prepared))
+    if journal.discarded:
+        tell(f"beginning anew: {out / 'splits.jsonl'} was made with other code, data or versions")
+    new = sum(unit not in journal for unit in units)
+    tell(f"running {new} of {len(units)} splits")
     work = partial(_run, prepared=prepared, conditions=conditions, methods=methods)
     run_all(units, work, journal, n_jobs=n_jobs, tick=tick)
     outcomes = list(journal.outcomes(units))
@@ -98,8 +106,9 @@ def reproduce(
         "seed": SEED,
         "repeats": repeats,
         "rows": [asdict(row) for row in rows],
-        "summary": summarise(rows),
+        "summary": summarise(rows, outcomes),
         "complexity": exponents,
+        "seconds": {"this_run": round(time.perf_counter() - begin, 1), "splits_run": new, "splits": len(units)},
         **describe_machine(),
     }
     files = compose(rows, document, figures)
@@ -140,9 +149,13 @@ def _run(
     return run_unit(unit, one.X, one.y, mine, methods, SEED)
 
 
-def _source_digest() -> str:
-    """Fingerprint of the package's code: results of other code do not count as done."""
-    digest = hashlib.sha256()
+def _identity(prepared: Mapping[str, Prepared]) -> dict[str, Any]:
+    """What finished splits depend on: results of other code, data or versions do not count as done."""
+    code, data = hashlib.sha256(), hashlib.sha256()
     for file in sorted(Path(ordrank.__file__).parent.rglob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+        code.update(file.read_bytes())
+    for one in prepared.values():
+        for array in (*one.X.values(), one.y):
+            data.update(np.ascontiguousarray(array).tobytes())
+    versions = describe_machine()["versions"]
+    return {"seed": SEED, "code": code.hexdigest(), "data": data.hexdigest(), "versions": versions}
