@@ -1,7 +1,7 @@
 """Two limits of the paper's model on UMIST, over the same splits as ``ordrank reproduce``.
 
-Ridges: the test error of every ridge of a wide grid. The smallest on each split, chosen by looking at its test part, is a
-bound on every rule that chooses a ridge of the grid and a number of votes, not a result. Gains: the literal algorithm
+Ridges: the test error of every ridge of a wide grid. The smallest on each split, chosen by looking at its test part, is
+a bound on every rule that chooses a ridge of the grid and a number of votes, not a result. Gains: the literal algorithm
 with its start L⁰ = [I 0] scaled down, to see what that start costs. Plain distance stands beside both. Prints one JSON
 document.
 

@@ -42,9 +42,8 @@ def table_lines(reproduction):
         yield f"| {family} published | " + " | ".join(f"{value:.4f}" for value in values) + " |"
     shown = (tables.CMDS_LITERAL, tables.CMDS_ZERO_START, tables.CMDS_CALIBRATED, tables.CMDS_LEAVE_ONE_OUT)
     for method in (*shown, tables.LDMLR_LITERAL, tables.LDMLR_CALIBRATED, tables.EUCLIDEAN):
-        values = [f"{row['mae_mean']:.4f}" for row in rows if row["method"] == method]
-        if method == tables.LDMLR_LITERAL:
-            values = [value[:3] for value in values]  # hangs on rounding: no more is stable
+        digits = 1 if method == tables.LDMLR_LITERAL else 4  # the former hangs on rounding: no more is stable
+        values = [f"{row['mae_mean']:.{digits}f}" for row in rows if row["method"] == method]
         yield f"| {method} | " + " | ".join(values + ["–"] * (6 - len(values))) + " |"
 
 

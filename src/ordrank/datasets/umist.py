@@ -105,7 +105,7 @@ def _read_mat(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.str_]]:
         data: dict[str, Any] = loadmat(file)
         blocks = [np.moveaxis(block, 2, 0) for block in data["facedat"].reshape(-1)]
         names = [str(name.item()) for name in data["dirnames"].reshape(-1)]
-    except (OSError, ValueError, KeyError, TypeError, NotImplementedError, MatReadError) as error:
+    except (OSError, ValueError, LookupError, TypeError, NotImplementedError, MatReadError) as error:
         raise InputError(f"{file} cannot be read as the cells facedat and dirnames: {error}") from None
     subject = np.repeat(names, [len(block) for block in blocks])
     return np.ascontiguousarray(np.concatenate(blocks), dtype=np.uint8), subject
