@@ -147,30 +147,32 @@ def ranking_strips(rows: Sequence[StripRow]) -> Figure:
 
 def picture_grid(pictures: Sequence[NDArray[Any]], captions: Sequence[str], columns: int) -> Figure:
     """Draw grey or coloured pictures in rows, each with a caption."""
-    rows = -(-len(pictures) // columns)
-    figure = new_figure(1.05 * columns, 1.5 * rows)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat:
-        axes.set_axis_off()
-    for axes, picture, caption in zip(grid.flat, pictures, captions, strict=False):
+    figure, places = _grid(captions, columns, width=1.05, height=1.5)
+    for axes, picture in zip(places, pictures, strict=True):
         axes.imshow(picture, cmap="gray")
-        axes.set_title(caption, fontsize=7)
     return figure
 
 
 def landmark_grid(faces: Sequence[FloatArray], captions: Sequence[str], columns: int) -> Figure:
     """Draw faces that are known by their landmarks (68, 2) only, y downwards as in pictures."""
-    rows = -(-len(faces) // columns)
-    figure = new_figure(1.6 * columns, 1.9 * rows)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat:
-        axes.set_axis_off()
-    for axes, face, caption in zip(grid.flat, faces, captions, strict=False):
+    figure, places = _grid(captions, columns, width=1.6, height=1.9)
+    for axes, face in zip(places, faces, strict=True):
         axes.scatter(*face.T, s=5, color="0.2")
         axes.set_aspect("equal")
         axes.invert_yaxis()
-        axes.set_title(caption, fontsize=8)
     return figure
+
+
+def _grid(captions: Sequence[str], columns: int, *, width: float, height: float) -> tuple[Figure, list[Any]]:
+    """A figure with one place, without axes, under each caption."""
+    rows = -(-len(captions) // columns)
+    figure = new_figure(width * columns, height * rows)
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in places:
+        axes.set_axis_off()
+    for axes, caption in zip(places, captions, strict=False):
+        axes.set_title(caption, fontsize=7)
+    return figure, places[: len(captions)]
 
 
 def curves(
