@@ -73,7 +73,7 @@ def root(
     """Learn a distance from pictures with ordered labels; grade and rank new pictures with it."""
 
 
-@app.command(epilog="Examples: `ordrank demo` · `ordrank demo --pictures 200 --out /tmp/fruit` · `ordrank demo --json`")
+@app.command(epilog="Examples: `ordrank demo` · `ordrank demo --pictures 200 --out fruit` · `ordrank demo --json`")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report and its figures; made if missing.")] = Path("demo"),
     pictures: Annotated[int, typer.Option(help="How many fruits to draw, at least 60.")] = 600,
