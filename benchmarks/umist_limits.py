@@ -1,9 +1,10 @@
-"""Two limits of the paper's model on UMIST, over the same splits as ``ordrank reproduce``.
+"""Limits of the paper's methods on UMIST, over the same splits as ``ordrank reproduce``.
 
-Ridges: the test error of every ridge of a wide grid. The smallest on each split, chosen by looking at its test part, is
-a bound on every rule that chooses a ridge of the grid and a number of votes, not a result. Gains: the literal algorithm
-with its start L⁰ = [I 0] scaled down, to see what that start costs. Plain distance stands beside both. Prints one JSON
-document.
+Ridges: the test error of every ridge of a wide grid. The smallest on each split, chosen by looking at its test part,
+is a bound on every rule that chooses a ridge of the grid and a number of votes, not a result. Gains: the literal
+algorithm with its start L⁰ = [I 0] scaled down, to see what that start costs, and how far its c moves. Rounding:
+literal LDMLR on the pictures and on the same pictures changed by one part in 10¹³. Plain distance stands beside them.
+Prints one JSON document.
 
     python benchmarks/umist_limits.py [--data DIR] [--repeats 50] [--out FILE]
 """
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ordrank import CMDSMetric
+from ordrank import LDMLR, CMDSMetric
 from ordrank._types import FloatArray, IntArray
 from ordrank.experiments.machine import describe_machine
 from ordrank.experiments.methods import unit_cmds
@@ -37,19 +38,32 @@ def errors(X: FloatArray, y: IntArray, n: int, repeats: int) -> dict[str, Any]:
     """Mean test errors with 1, 3 and 5 votes, by ridge, by gain of the literal start, and of plain distance."""
     cell = Cell("umist", n, 150, 5, 3)
     models = {f"ridge {ridge:g}": unit_cmds(ridge, n, cell) for ridge in RIDGES}
+    models |= {"LDMLR": LDMLR(tol=0.0)}
     models |= {f"gain {gain:g}": CMDSMetric(3, init=gain * np.eye(3, 150)) for gain in GAINS}
-    found: dict[str, list[FloatArray]] = {name: [] for name in (*models, "Euclidean")}
+    found: dict[str, list[FloatArray]] = {
+        name: [] for name in (*models, "Euclidean", "LDMLR, pictures changed by 1e-13")
+    }
+    scales, sizes = [], []
+    changed = X * (1 + 1e-13 * np.random.default_rng(SEED).standard_normal(X.shape))
     for repeat in range(repeats):
         train, test = balanced_split(y, n, (SEED, repeat))
         mapped = {name: model.fit(X[train], y[train]).transform(X) for name, model in models.items()}
+        scales.append(abs(models["gain 1"].scale_ - 1))
+        sizes.append(float(np.log10(np.linalg.norm(models["LDMLR"].get_mahalanobis_matrix()))))
+        mapped["LDMLR, pictures changed by 1e-13"] = LDMLR(tol=0.0).fit(changed[train], y[train]).transform(changed)
         for name, Z in (mapped | {"Euclidean": X}).items():
             found[name].append(errors_by_votes(Z[train], y[train], Z[test], y[test])[np.array(VOTES) - 1])
     mean = {name: np.mean(rows, axis=0).round(4).tolist() for name, rows in found.items()}
     ridges = np.array([rows for name, rows in found.items() if name.startswith("ridge")])  # ridge, split, votes
+    rounding = np.array(found["LDMLR"])[:, 0] - np.array(found["LDMLR, pictures changed by 1e-13"])[:, 0]
     return {
         "n": n,
         "votes": VOTES,
         "mae": mean,
+        "largest_change_of_c_in_1000_iterations": float(max(scales)),
+        "ldmlr_median_log10_norm_of_A": round(float(np.median(sizes)), 1),
+        "ldmlr_largest_change_by_rounding": round(float(np.abs(rounding).max()), 4),
+        "ldmlr_splits_changed_by_a_hundredth": int((np.abs(rounding) > 0.01).sum()),
         "smallest_by_ridge": round(float(ridges.mean(axis=1).min()), 4),
         "smallest_by_split": round(float(ridges.min(axis=(0, 2)).mean()), 4),
     }

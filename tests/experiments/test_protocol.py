@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsRegressor
 
-from ordrank.errors import InputError
 from ordrank.experiments.paper import Cell
 from ordrank.experiments.protocol import (
     Journal,
@@ -16,7 +15,6 @@ from ordrank.experiments.protocol import (
     Outcome,
     Unit,
     balanced_split,
-    check_repeats,
     errors_by_votes,
     run_all,
     run_unit,
@@ -54,9 +52,8 @@ def test_errors_are_those_of_nearest_neighbour_regression():
         assert errors[k - 1] == pytest.approx(expected)
 
 
-def test_an_outcome_votes_with_its_own_number_unless_told():
-    assert outcome(0).mae() == 0.3
-    assert outcome(0).mae(votes=1) == 0.5
+def test_an_outcome_votes_with_its_own_number():
+    assert outcome(0).mae == 0.3
 
 
 def learn_nothing(X, y, cell, calls=None):
@@ -136,8 +133,3 @@ def test_only_open_units_are_run_and_progress_is_told(tmp_path):
     run_all(units, slow_square, journal, n_jobs=1, tick=lambda done, total: told.append((done, total)))
     assert told == [(4, 6), (5, 6), (6, 6)]
     assert [o.repeat for o in journal.outcomes(units)] == list(range(6))
-
-
-def test_one_repeat_has_no_spread():
-    with pytest.raises(InputError, match="at least 2"):
-        check_repeats(1)

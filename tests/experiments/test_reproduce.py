@@ -5,11 +5,15 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
+from ordrank import CMDSMetric
 from ordrank.cli import app
 from ordrank.experiments import complexity, paper_figures
+from ordrank.experiments.protocol import balanced_split
 from tests.experiments.fakes import write_fgnet, write_umist
 
 KEYS = {"table", "dataset", "method", "n", "d", "K", "s", "mae_mean", "mae_std", "repeats", "fit_seconds"}
@@ -120,3 +124,13 @@ def test_without_data_it_says_what_to_set(tmp_path, monkeypatch):
     result = run("umist", "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert "set ORDRANK_DATA" in result.stderr
+
+
+def test_the_published_first_step_moves_nothing_on_raw_landmarks(data_dir):
+    from ordrank.experiments.reproduce import prepare
+
+    faces = prepare("fgnet", data_dir)
+    train, _ = balanced_split(faces.y, 50, (0, 0))
+    with pytest.warns(ConvergenceWarning, match="line search found no acceptable step"):
+        metric = CMDSMetric(gamma=10.0).fit(faces.X["raw"][train], faces.y[train])
+    np.testing.assert_array_equal(metric.components_, np.eye(3, 80))

@@ -152,7 +152,8 @@ class CMDSMetric(LinearMetric):
         result = self._solve(objective, self._start(objective, X))
         L, self.scale_ = objective.unpack(result.x)
         self.components_ = L.copy()
-        self._record(result, "Raise max_iter, scale the features, or use solver='fast'.")
+        other_solver = "" if self.solver == "fast" else ", or use solver='fast'"
+        self._record(result, f"Raise max_iter, scale the features{other_solver}.")
         if self.scale == "free":
             self._warn_if_collapsed(objective, X, Y)
 
@@ -185,9 +186,11 @@ class CMDSMetric(LinearMetric):
                 stacklevel=4,
             )
         counts = np.bincount(labels.index)
+        embedding = classical_mds(repair.D, self.n_components, counts)
+        given = embedding if repair.method == "none" else classical_mds(distances**2, self.n_components, counts)
         self.label_repair_ = repair
-        self.negative_mass_ = classical_mds(distances**2, self.n_components, counts).negative_mass
-        self.label_positions_ = classical_mds(repair.D, self.n_components, counts).points
+        self.negative_mass_ = given.negative_mass
+        self.label_positions_ = embedding.points
         return self.label_positions_[labels.index]
 
     def _distances_between(self, labels: OrdinalLabels) -> FloatArray:

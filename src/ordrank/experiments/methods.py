@@ -52,7 +52,7 @@ OPEN_CHOICES = {
     tables.LDMLR_LITERAL: "published μ, T and unit step, A⁰ = I, p = 1; features as PCA leaves them (FG-NET: raw "
     "landmark "
     "pixels); K neighbours vote. On such features A diverges and training samples of one label fall together: the "
-    "result hangs on rounding and differs between machines in the first or second decimal",
+    "result hangs on rounding, and no more than one decimal of it should be believed",
     tables.LDMLR_CALIBRATED: "features of unit mean square; FG-NET landmarks aligned; A⁰ = I, p = 1; exact steps, T as "
     f"published, which acts as regulariser since the objective has no minimum; μ of {LDMLR_WEIGHTS} and "
     f"{_GRID.format(votes=VOTES)}",

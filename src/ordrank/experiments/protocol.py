@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
-from ordrank.errors import InputError
 from ordrank.experiments.paper import Cell
 from ordrank.neighbors import k_nearest
 
@@ -70,9 +69,10 @@ class Outcome:
     mae_by_votes: tuple[float, ...]
     chosen: dict[str, Any]
 
-    def mae(self, votes: int | None = None) -> float:
-        """Error with a given number of voting neighbours, or with the method's own."""
-        return self.mae_by_votes[(votes or self.votes) - 1]
+    @property
+    def mae(self) -> float:
+        """Error with the method's own number of voting neighbours."""
+        return self.mae_by_votes[self.votes - 1]
 
 
 @dataclass(frozen=True, order=True)
@@ -238,9 +238,3 @@ def _parse(line: str) -> tuple[Unit, list[Outcome]] | None:
 def _outcome(fields: dict[str, Any]) -> Outcome:
     own = {"cell": Cell(**fields["cell"]), "mae_by_votes": tuple(fields["mae_by_votes"])}
     return Outcome(**(fields | own))
-
-
-def check_repeats(repeats: int) -> None:
-    """Refuse a number of repeats that has no standard deviation."""
-    if repeats < 2:
-        raise InputError(f"repeats must be at least 2, for a mean and a spread, got {repeats}")

@@ -24,7 +24,7 @@ from ordrank.experiments.machine import describe_machine
 from ordrank.experiments.methods import all_methods
 from ordrank.experiments.paper import Cell, cells
 from ordrank.experiments.paper_report import compose
-from ordrank.experiments.protocol import Journal, Method, Outcome, Unit, check_repeats, run_all, run_unit
+from ordrank.experiments.protocol import Journal, Method, Outcome, Unit, run_all, run_unit
 from ordrank.experiments.report import write_files
 from ordrank.experiments.tables import Row, make_rows, summarise
 
@@ -80,7 +80,8 @@ def reproduce(
         Told what happens next; told how many units are done, of how many.
     """
     begin = time.perf_counter()
-    check_repeats(repeats)
+    if repeats < 2:
+        raise InputError(f"repeats must be at least 2, for a mean and a spread, got {repeats}")
     if n_jobs == 0:
         raise InputError("jobs must be a number of processes, or -1 for all cores, got 0")
     tell("reading and reducing the pictures")

@@ -85,7 +85,7 @@ def make_rows(dataset: Dataset | str, outcomes: Iterable[Outcome]) -> list[Row]:
 
 
 def _row(table: str, cell: Cell, method: str, outcomes: Sequence[Outcome], published: Published | None) -> Row:
-    own = np.array([outcome.mae() for outcome in outcomes])
+    own = np.array([outcome.mae for outcome in outcomes])
     return Row(
         table=table,
         **asdict(cell),
@@ -143,7 +143,7 @@ def paired_differences(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     """MAE of calibrated LDMLR minus that of calibrated cMDS-DML over the same splits, for each distinct cell."""
     found: dict[Cell, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for outcome in outcomes:
-        found[outcome.cell][outcome.method][outcome.repeat] = outcome.mae()
+        found[outcome.cell][outcome.method][outcome.repeat] = outcome.mae
     differences = []
     for cell, methods in sorted(found.items()):
         if cell.s != 3:
