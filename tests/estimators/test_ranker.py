@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 from ordrank import LDMLR, CMDSMetric, OrdinalRanker, Ranking
 from ordrank.errors import InputError, NeighborsCappedWarning
-from ordrank.estimators.ranker import vote_weights, weighted_median
+from ordrank.votes import vote_weights, weighted_median
 
 
 @pytest.fixture

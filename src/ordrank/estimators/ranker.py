@@ -17,6 +17,7 @@ from ordrank.estimators.cmds_metric import CMDSMetric
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators.parameters import check_choice, check_integer
 from ordrank.neighbors import k_nearest
+from ordrank.votes import count_votes
 
 _LENIENT: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
 
@@ -184,11 +185,9 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         """Votes of the nearest neighbours, as a number for each query."""
         k = min(self.n_neighbors, len(self.embedding_))
         indices, distances = k_nearest(self.embedding_, queries, k)
-        votes = self._labels.values[indices]
-        weights = vote_weights(distances) if self.weights == "distance" else np.ones_like(distances)
-        if self.aggregate == "median":
-            return weighted_median(votes, weights)
-        return (votes * weights).sum(axis=1) / weights.sum(axis=1)
+        return count_votes(
+            self._labels.values[indices], distances, aggregate=self.aggregate, weights=self.weights
+        )
 
     def _rank_within_grade(self, queries: NDArray[np.floating], k: int) -> tuple[IntArray, FloatArray]:
         grades = self._grade(queries)
@@ -202,22 +201,3 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             nearest, of_label = k_nearest(self.embedding_[members], queries[asking], found)
             indices[asking, :found], distances[asking, :found] = members[nearest], of_label
         return indices, distances
-
-
-def vote_weights(distances: FloatArray) -> FloatArray:
-    """One over the distance, (q, k); where a distance is zero, only such neighbours vote."""
-    exact = distances == 0
-    nearest = np.where(exact, np.inf, distances).min(axis=1, keepdims=True)
-    inverse = np.divide(nearest, distances, out=np.zeros_like(distances), where=~exact)
-    return np.where(exact.any(axis=1, keepdims=True), exact.astype(np.float64), inverse)
-
-
-def weighted_median(votes: FloatArray, weights: FloatArray) -> FloatArray:
-    """Smallest vote of each row (q, k) at which half of the row's weight is reached."""
-    order = np.argsort(votes, axis=1, kind="stable")
-    votes, weights = np.take_along_axis(votes, order, axis=1), np.take_along_axis(weights, order, axis=1)
-    reached = np.cumsum(weights, axis=1)
-    half = 0.5 * reached[:, -1:]
-    # Sums of equal weights may miss their half by rounding.
-    position = (reached >= half * (1 - 1e-12)).argmax(axis=1)
-    return votes[np.arange(len(votes)), position]
