@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+PEERS  ?= .venv-peers
 
-.PHONY: demo test lint bench format clean
+.PHONY: demo test lint bench peers format clean
 
 demo: $(VENV)/.ready                ## draw fruit, fit, rank, write demo/report.html
 	$(BIN)/ordrank demo
@@ -24,8 +25,10 @@ format: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev           ## ratios of the solvers, kept in benchmarks/results
 	$(BIN)/python benchmarks/solvers.py --out benchmarks/results/solvers.json
 
+peers: $(VENV)/.ready-peers $(PEERS)/.ready  ## the packages that ordrank compare compares with
+
 clean:
-	rm -rf $(VENV) demo .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) demo .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("ordrank needs Python 3.11 or newer; set PYTHON=" if sys.version_info < (3, 11) else 0)'
@@ -38,3 +41,14 @@ $(VENV)/.ready: pyproject.toml | $(BIN)/python
 $(VENV)/.ready-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.ready
+
+$(VENV)/.ready-peers: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[peers]'
+	@touch $@ $(VENV)/.ready
+
+# metric-learn does not run with scikit-learn 1.8 and newer: it has an environment of its own.
+$(PEERS)/.ready: | $(BIN)/python
+	$(BIN)/python -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		metric-learn==0.7.0 scikit-learn==1.7.2 numpy==2.4.6 scipy==1.17.1
+	@touch $@

@@ -42,7 +42,7 @@ def test_the_command_line_starts_without_scikit_learn():
 
 
 def test_public_names():
-    assert set(ordrank.__all__) == {"CMDSMetric", "LDMLR", "OrdinalRanker", "Ranking"}
+    assert set(ordrank.__all__) == {"CMDSMetric", "LDMLR", "OrdinalMetric", "OrdinalRanker", "Ranking"}
     assert set(ordrank.__all__) <= set(dir(ordrank))
     for name in ordrank.__all__:
         assert getattr(ordrank, name).__name__ == name

@@ -1,7 +1,7 @@
 """Rank pictures by an ordered label with a learned distance.
 
->>> from ordrank import CMDSMetric, OrdinalRanker
->>> ranker = OrdinalRanker(metric=CMDSMetric(solver="fast", scale="fixed"))
+>>> from ordrank import OrdinalMetric, OrdinalRanker
+>>> ranker = OrdinalRanker(metric=OrdinalMetric(kernel="linear"))
 
 Public names are loaded on first use, so that ``import ordrank`` stays fast.
 """
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ordrank._types import Ranking as Ranking
     from ordrank.estimators.cmds_metric import CMDSMetric as CMDSMetric
     from ordrank.estimators.ldmlr import LDMLR as LDMLR
+    from ordrank.estimators.ordinal_metric import OrdinalMetric as OrdinalMetric
     from ordrank.estimators.ranker import OrdinalRanker as OrdinalRanker
 
 __version__ = "0.1.0"
@@ -20,11 +21,12 @@ __version__ = "0.1.0"
 _HOME = {
     "CMDSMetric": "ordrank.estimators.cmds_metric",
     "LDMLR": "ordrank.estimators.ldmlr",
+    "OrdinalMetric": "ordrank.estimators.ordinal_metric",
     "OrdinalRanker": "ordrank.estimators.ranker",
     "Ranking": "ordrank._types",
 }
 
-__all__ = ["LDMLR", "CMDSMetric", "OrdinalRanker", "Ranking"]
+__all__ = ["LDMLR", "CMDSMetric", "OrdinalMetric", "OrdinalRanker", "Ranking"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,10 @@ class MissingCapabilityError(TypeError):
     """A solver was given an objective that lacks an operation it needs."""
 
 
+class PeerFailedError(RuntimeError):
+    """A method of the comparison cannot run here or on these data; the message says why and what to do."""
+
+
 class NeighborsCappedWarning(UserWarning):
     """Some labels have too few samples for the requested number of target neighbours."""
 

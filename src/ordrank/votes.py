@@ -12,7 +12,7 @@ def vote_weights(distances: FloatArray) -> FloatArray:
     exact = distances == 0
     nearest = np.where(exact, np.inf, distances).min(axis=1, keepdims=True)
     inverse = np.divide(nearest, distances, out=np.zeros_like(distances), where=~exact)
-    return np.where(exact.any(axis=1, keepdims=True), exact.astype(np.float64), inverse)
+    return np.asarray(np.where(exact.any(axis=1, keepdims=True), exact.astype(np.float64), inverse))
 
 
 def weighted_median(votes: FloatArray, weights: FloatArray) -> FloatArray:
@@ -23,7 +23,7 @@ def weighted_median(votes: FloatArray, weights: FloatArray) -> FloatArray:
     half = 0.5 * reached[:, -1:]
     # Sums of equal weights may miss their half by rounding.
     position = (reached >= half * (1 - 1e-12)).argmax(axis=1)
-    return votes[np.arange(len(votes)), position]
+    return np.asarray(votes[np.arange(len(votes)), position])
 
 
 def count_votes(votes: FloatArray, distances: FloatArray, *, aggregate: str, weights: str) -> FloatArray:

@@ -24,13 +24,14 @@ def cmds_parts(seed=0, n=40, d=5, s=2, k=3, dtype=np.float64):
     return X, Y, target_neighbors(X, label, k)
 
 
-def cmds(seed=0, *, mu=0.01, alpha=0.0, free_scale=True, **shape):
+def cmds(seed=0, *, mu=0.01, alpha=0.0, free_scale=True, weighted=False, **shape):
     X, Y, neighbors = cmds_parts(seed, **shape)
     locality = None
     if mu > 0:
         pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
         locality = LocalityTerm(pairs, neighbors.squared_distances, mu)
-    return CMDSObjective(X, Y, locality, alpha=alpha, free_scale=free_scale)
+    weights = np.random.default_rng(seed).uniform(0.1, 2, size=len(X)).astype(X.dtype) if weighted else None
+    return CMDSObjective(X, Y, locality, alpha=alpha, free_scale=free_scale, weights=weights)
 
 
 def ldmlr(seed=0, *, mu=1.0, n=40, d=4, k=3, dtype=np.float64):
@@ -56,5 +57,6 @@ OBJECTIVES = {
     "cmds, ridge": lambda seed: cmds(seed, alpha=0.7),
     "cmds, no local term": lambda seed: cmds(seed, mu=0.0),
     "cmds, fewer samples than features": lambda seed: cmds(seed, n=12, d=20, k=2),
+    "cmds, weighted samples": lambda seed: cmds(seed, alpha=0.7, weighted=True),
     "ldmlr": lambda seed: ldmlr(seed),
 }

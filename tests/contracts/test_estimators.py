@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ordrank import LDMLR, CMDSMetric, OrdinalRanker
+from ordrank import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker
 
 METRICS = {
     "paper": CMDSMetric(2, gamma=1e-2, mu=1e-4, scale="fixed", max_iter=200),
@@ -30,10 +30,21 @@ METRICS = {
         CMDSMetric(solver="fast", scale="fixed", init="lstsq", alpha=0.1),
         LDMLR(),
         LDMLR(step="exact", mu=1.0),
+        OrdinalMetric(),
+        OrdinalMetric(kernel="rbf", width=1.0, alpha=0.01, locality=0.5),
+        OrdinalMetric(kernel="linear", alpha=0.01, locality=0.0, mu=0.01),
         OrdinalRanker(),
         OrdinalRanker(CMDSMetric(solver="fast", scale="fixed"), aggregate="mean", weights="uniform"),
         OrdinalRanker("passthrough"),
-    ]
+    ],
+    expected_failed_checks=lambda estimator: (
+        {
+            "check_sample_weight_equivalence_on_dense_data": "a weight of two is not two samples when samples are "
+            "left out one by one, or have neighbours"
+        }
+        if isinstance(estimator, OrdinalMetric) and (estimator.alpha == "auto" or estimator.mu > 0)
+        else {}
+    ),
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

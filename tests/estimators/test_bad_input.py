@@ -7,17 +7,19 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from ordrank import LDMLR, CMDSMetric, OrdinalRanker
+from ordrank import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError, NeighborsCappedWarning
 
 ESTIMATORS = [
     CMDSMetric(2, gamma=1e-2),
     CMDSMetric(2, solver="fast", scale="fixed"),
     LDMLR(mu=1.0, step="exact"),
+    OrdinalMetric(),
+    OrdinalMetric(kernel="linear", mu=0.1),
     OrdinalRanker(),
     OrdinalRanker("passthrough"),
 ]
-METRICS = ESTIMATORS[:3]
+METRICS = ESTIMATORS[:5]
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +130,8 @@ class TestMetrics:
 
     def test_few_samples_of_every_label_are_reported(self, estimator, graded):
         X, _ = graded
+        if isinstance(estimator, OrdinalMetric) and estimator.mu == 0:
+            pytest.skip("has no target neighbours")
         with pytest.warns(NeighborsCappedWarning, match="45 of 45 labels"):
             estimator.fit(X, np.arange(90) // 2)
 
@@ -167,7 +171,7 @@ class TestMetrics:
         (LDMLR(tol=None), "tol"),
         (OrdinalRanker(n_neighbors=0), "n_neighbors"),
         (OrdinalRanker(aggregate="mode"), "aggregate must be one of 'median', 'mean'"),
-        (OrdinalRanker(weights="heavy"), "weights must be one of 'distance', 'uniform'"),
+        (OrdinalRanker(weights="heavy"), "weights must be one of 'auto', 'distance', 'uniform'"),
         (OrdinalRanker(metric="euclid"), "metric must be an estimator or 'passthrough', got 'euclid'"),
     ],
     ids=repr,

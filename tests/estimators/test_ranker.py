@@ -22,7 +22,7 @@ def ranker(graded):
 def test_mean_votes_are_k_nearest_neighbour_regression(graded, weights):
     X, y = graded
     queries = np.vstack([X[:5], np.random.default_rng(1).normal(size=(30, 6)) + 1])
-    ours = OrdinalRanker("passthrough", aggregate="mean", weights=weights).fit(X, y).predict(queries)
+    ours = OrdinalRanker("passthrough", n_neighbors=5, aggregate="mean", weights=weights).fit(X, y).predict(queries)
     theirs = KNeighborsRegressor(5, weights=weights).fit(X, y).predict(queries)
     np.testing.assert_allclose(ours, theirs)
 

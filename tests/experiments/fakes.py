@@ -35,3 +35,36 @@ def write_umist(folder):
         X=np.clip(faces, 0, 255).astype(np.uint8),
         subject=np.array([f"1{chr(97 + p)}" for p in person]),
     )
+
+
+def write_tables(folder, names=("car", "tae", "winequality-red"), holdouts=3):
+    """Forty rows of three columns, the first of which follows the label, in the form of the ordinal tables."""
+    (folder / "tables").mkdir(parents=True, exist_ok=True)
+    for seed, name in enumerate(names):
+        rng = np.random.default_rng(seed)
+        label = np.repeat([1, 2, 3], [14, 13, 13])
+        rows = np.column_stack([rng.normal((0, 5, 100), 1, size=(40, 3)), label]).astype(np.float32)
+        rows[:, 0] += 2 * label
+        arrays = {}
+        for i in range(holdouts):
+            order = rng.permutation(40)
+            arrays |= {f"train_{i}": rows[order[:30]], f"test_{i}": rows[order[30:]]}
+        np.savez(folder / "tables" / f"{name}.npz", **arrays)
+
+
+def write_retinamnist(folder):
+    """Noise whose brightness follows the grade, in the form of retinamnist.npz."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for part, count in (("train", 1080), ("val", 120), ("test", 400)):
+        label = rng.integers(0, 5, count)
+        pictures = rng.integers(0, 100, size=(count, 28, 28, 3)) + 20 * label[:, None, None, None]
+        arrays |= {f"{part}_images": pictures.astype(np.uint8), f"{part}_labels": label[:, None].astype(np.uint8)}
+    (folder / "retinamnist").mkdir(parents=True)
+    np.savez(folder / "retinamnist" / "retinamnist.npz", **arrays)
+
+
+def assert_refused(result, complaint):
+    """A command said in one sentence what was wrong, and exited with 1."""
+    assert result.exit_code == 1
+    assert complaint in result.stderr.replace("\n", " ")

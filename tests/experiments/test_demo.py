@@ -20,7 +20,9 @@ def small():
 
 def test_learning_beats_plain_distance(small):
     rows = {row.method: row for row in small[0].rows}
-    assert list(rows) == ["Euclidean", "paper", "fast"]
+    assert list(rows) == ["Euclidean", "paper", "fast", "OrdinalMetric"]
+    assert rows["OrdinalMetric"].mae < rows["fast"].mae
+    assert rows["OrdinalMetric"].same_plant_at_3_in_grade > rows["fast"].same_plant_at_3_in_grade
     assert rows["fast"].mae < 0.8 * rows["Euclidean"].mae
     assert rows["fast"].order_preservation > rows["Euclidean"].order_preservation + 0.1
     assert rows["fast"].same_grade_at_10 > rows["Euclidean"].same_grade_at_10
@@ -71,7 +73,7 @@ class TestCommand:
     def test_json_is_one_document_and_nothing_else(self, tmp_path):
         result = CliRunner().invoke(app, [*self.arguments, "--json", "--out", str(tmp_path)])
         document = json.loads(result.stdout)
-        assert [row["method"] for row in document["rows"]] == ["Euclidean", "paper", "fast"]
+        assert [row["method"] for row in document["rows"]] == ["Euclidean", "paper", "fast", "OrdinalMetric"]
         assert len(document["files"]) == 4
 
     def test_wrong_numbers_are_one_sentence_and_exit_1(self, tmp_path):

@@ -25,3 +25,18 @@ def test_equal_figures_are_equal_files():
 def test_colours_grow_lighter_with_the_grade():
     luminance = figures.grade_colours(6)[:, :3] @ [0.2126, 0.7152, 0.0722]
     assert (np.diff(luminance) > 0).all()
+
+
+@pytest.mark.parametrize("panels", [1, 2, 4])
+def test_methods_without_a_number_are_listed_with_the_reason(panels):
+    dots = [
+        figures.Dot("a", 0.3, 0.1, "ours"),
+        figures.Dot("b", 0.4, 0.0, "peer"),
+        figures.Dot("c", None, 0, "peer", "failed"),
+    ]
+    figure = figures.dot_plot({f"panel {i}": dots for i in range(panels)}, "error")
+    for axes in figure.axes[:panels]:
+        assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
+        assert [text.get_text() for text in axes.texts] == ["failed"]
+        assert axes.yaxis_inverted()
+    assert figures.as_bytes(figure).startswith(b"\x89PNG")

@@ -140,9 +140,13 @@ def test_every_method_learns_something_it_can_embed_with(method):
     y = np.repeat([1, 2, 3, 4, 5], 10)
     X = rng.normal(size=(50, 12))
     X[:, 0] += 2 * y
-    learned = method.learn(X, y, Cell(method.only or "umist", 50, 12, 4, 2))
+    others = (X + 0.2,) if method.sees_others else ()
+    learned = method.learn(X, y, Cell(method.only or "umist", 50, 12, 4, 2), *others)
     assert np.isfinite(learned.embed(X + 0.1)).all()
-    assert learned.votes in (*VOTES, 4)
+    if learned.estimate is None:
+        assert learned.votes in (*VOTES, 4)
+    else:
+        assert np.abs(learned.estimate(X + 0.1) - y).mean() < 0.5
     assert learned.fit_seconds > 0
 
 

@@ -7,20 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsRegressor
 
+from ordrank.experiments.journal import Journal, run_all
 from ordrank.experiments.paper import Cell
 from ordrank.experiments.protocol import (
-    Journal,
     Learned,
     Method,
     Outcome,
     Unit,
     balanced_split,
     errors_by_votes,
-    run_all,
+    read_outcomes,
     run_unit,
 )
 
 CELL = Cell("umist", 12, 3, 5, 2)
+open_journal = partial(Journal, read=read_outcomes)
 
 
 def outcome(repeat):
@@ -82,41 +83,41 @@ def test_methods_share_the_split_and_repeat_nothing_that_does_not_depend_on_the_
 class TestJournal:
     def test_keeps_what_was_done(self, tmp_path):
         file, unit = tmp_path / "deep" / "splits.jsonl", Unit("umist", 12, 3, 0)
-        Journal(file, {"seed": 1}).add(unit, [outcome(0)])
-        again = Journal(file, {"seed": 1})
+        open_journal(file, {"seed": 1}).add(unit, [outcome(0)])
+        again = open_journal(file, {"seed": 1})
         assert unit in again
         assert list(again.outcomes([unit])) == [outcome(0)]
 
     def test_forgets_results_of_other_code(self, tmp_path):
         file, unit = tmp_path / "splits.jsonl", Unit("umist", 12, 3, 0)
-        Journal(file, {"seed": 1}).add(unit, [outcome(0)])
-        other = Journal(file, {"seed": 2})
+        open_journal(file, {"seed": 1}).add(unit, [outcome(0)])
+        other = open_journal(file, {"seed": 2})
         assert unit not in other
         assert other.discarded
-        assert unit not in Journal(file, {"seed": 1})  # the old file was begun anew
+        assert unit not in open_journal(file, {"seed": 1})  # the old file was begun anew
 
     @pytest.mark.parametrize("cut", range(1, 60, 7))
     def test_a_line_that_was_cut_off_is_not_done_and_spoils_no_other(self, tmp_path, cut):
         file = tmp_path / "splits.jsonl"
         units = [Unit("umist", 12, 3, repeat) for repeat in range(3)]
-        journal = Journal(file, {"seed": 1})
+        journal = open_journal(file, {"seed": 1})
         for i in (0, 1):
             journal.add(units[i], [outcome(i)])
         file.write_bytes(file.read_bytes()[:-cut])
-        resumed = Journal(file, {"seed": 1})
+        resumed = open_journal(file, {"seed": 1})
         assert units[0] in resumed
         assert (units[1] in resumed) == (cut == 1)  # only the line break was lost
         resumed.add(units[2], [outcome(2)])
-        last = Journal(file, {"seed": 1})
+        last = open_journal(file, {"seed": 1})
         assert units[2] in last
         assert units[0] in last
 
     def test_strange_lines_are_passed_over(self, tmp_path):
         file, unit = tmp_path / "splits.jsonl", Unit("umist", 12, 3, 0)
-        Journal(file, {"seed": 1}).add(unit, [outcome(0)])
+        open_journal(file, {"seed": 1}).add(unit, [outcome(0)])
         strange = b'[1, 2]\nnonsense\n{}\n\xff\xfe\n{"unit": {}, "outcomes": [{}]}\n'
         file.write_bytes(file.read_bytes() + strange)
-        journal = Journal(file, {"seed": 1})
+        journal = open_journal(file, {"seed": 1})
         assert unit in journal
         assert not journal.discarded
 
@@ -126,7 +127,7 @@ def slow_square(unit):
 
 
 def test_only_open_units_are_run_and_progress_is_told(tmp_path):
-    journal = Journal(tmp_path / "splits.jsonl", {})
+    journal = open_journal(tmp_path / "splits.jsonl", {})
     units = [Unit("umist", 12, 3, repeat) for repeat in range(6)]
     run_all(units[:4], slow_square, journal, n_jobs=2, tick=lambda done, total: None)
     told = []

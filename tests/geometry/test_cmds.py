@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.manifold import ClassicalMDS
 
 from ordrank.errors import InputError
-from ordrank.geometry import classical_mds, label_distances, label_embedding, squared_distances
+from ordrank.geometry import classical_mds, cmds, embed_labels, label_distances, label_embedding, squared_distances
 
 points = st.tuples(st.integers(2, 10), st.integers(1, 5)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=st.floats(-100, 100, width=32))
@@ -102,3 +102,16 @@ def test_coinciding_objects_and_one_object_have_a_place():
 def test_no_dimension_is_refused():
     with pytest.raises(InputError, match="n_components"):
         classical_mds(np.zeros((2, 2)), 0)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000), st.floats(0, 3), st.integers(1, 4))
+def test_many_labels_are_embedded_without_their_matrix(seed, beta, s):
+    rng = np.random.default_rng(seed)
+    labels, weights = np.sort(rng.uniform(0, 10, size=40)), rng.uniform(0.5, 3, size=40)
+    expected = classical_mds(label_distances(labels, beta) ** 2, s, weights).points
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cmds, "_MANY_LABELS", 10)
+        found = embed_labels(labels, s, beta=beta, weights=weights)
+    np.testing.assert_allclose(squared_distances(found), squared_distances(expected), atol=1e-7)
+    np.testing.assert_allclose(weights @ found, 0, atol=1e-4)  # the square root of rounding, where beta is 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,28 @@ from ordrank.errors import InputError
 ENVIRONMENT_VARIABLE = "ORDRANK_DATA"
 
 
-def read_arrays(file: Path, names: Sequence[str]) -> list[NDArray[Any]]:
-    """Arrays of an .npz file, of one length, or a sentence that says why not."""
+def read_archive(file: Path, meant: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Arrays of an .npz file by name, or a sentence that says why not.
+
+    Parameters
+    ----------
+    file : Path
+    meant : str
+        What should be in it, for the error.
+    names : sequence of str, optional
+        Arrays to read; all by default.
+    """
     try:
         with np.load(file, allow_pickle=False) as data:
-            arrays = [np.asarray(data[name]) for name in names]
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise InputError(f"{file} cannot be read as the arrays {', '.join(names)}: {error}") from None
+            return {name: np.asarray(data[name]) for name in (data.files if names is None else names)}
+    # One bare array is opened as that, which is no archive: TypeError. The others are damage, wherever it is.
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, BadZipFile, zlib.error) as error:
+        raise InputError(f"{file} cannot be read as the arrays {meant}: {error}") from None
+
+
+def read_arrays(file: Path, names: Sequence[str]) -> list[NDArray[Any]]:
+    """Arrays of an .npz file, of one length, or a sentence that says why not."""
+    arrays = list(read_archive(file, ", ".join(names), names).values())
     if len({len(array) if array.ndim else -1 for array in arrays}) != 1:
         raise InputError(f"{file} holds arrays of different lengths: is it complete?")
     return arrays

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ordrank._types import FloatArray, SolverResult
 from ordrank.backend import backend_of
-from ordrank.errors import CollapsedScaleWarning, InputError, RepairedDistancesWarning
+from ordrank.errors import CollapsedScaleWarning, InputError
+from ordrank.estimators.label_positions import place_labels
 from ordrank.estimators.labels import OrdinalLabels
 from ordrank.estimators.linear_metric import LinearMetric
 from ordrank.estimators.parameters import check_choice, check_integer, check_number
-from ordrank.geometry import check_distance_matrix, classical_mds, label_distances, repair_distances
+from ordrank.geometry import label_distances
 from ordrank.neighbors import TargetNeighbors, target_neighbors
 from ordrank.objectives import CMDSObjective
 from ordrank.objectives.locality import LocalityTerm
@@ -175,38 +176,12 @@ class CMDSMetric(LinearMetric):
 
     def _place_labels(self, labels: OrdinalLabels) -> FloatArray:
         """Ideal position of every sample, (n, s): the n × n route at the price of the m × m one."""
-        distances = self._distances_between(labels)
-        repair = repair_distances(distances, self.repair)
-        if repair.method != "none":
-            warnings.warn(
-                f"the label distances were not Euclidean and were repaired with repair={repair.method!r}: "
-                f"constant added {repair.constant:.3g}, relative change of the squared distances "
-                f"{repair.relative_change:.3g}",
-                RepairedDistancesWarning,
-                stacklevel=4,
-            )
-        counts = np.bincount(labels.index)
-        embedding = classical_mds(repair.D, self.n_components, counts)
-        given = embedding if repair.method == "none" else classical_mds(distances**2, self.n_components, counts)
-        self.label_repair_ = repair
-        self.negative_mass_ = given.negative_mass
-        self.label_positions_ = embedding.points
+        given = self.label_distances
+        distances = label_distances(labels.distinct, self.beta) if given is None else given
+        placed = place_labels(distances, self.n_components, np.bincount(labels.index), self.repair, stacklevel=5)
+        self.label_repair_, self.negative_mass_ = placed.repair, placed.negative_mass
+        self.label_positions_ = placed.points
         return self.label_positions_[labels.index]
-
-    def _distances_between(self, labels: OrdinalLabels) -> FloatArray:
-        m = len(labels.distinct)
-        if self.label_distances is None:
-            distances = label_distances(labels.distinct, self.beta)
-        else:
-            distances = check_distance_matrix(self.label_distances, "label_distances")
-        if len(distances) != m:
-            raise InputError(f"label_distances is {len(distances)} × {len(distances)}, but y has {m} distinct labels")
-        apart = distances[~np.eye(m, dtype=bool)]
-        if apart.min() <= 0:
-            raise InputError("different labels are at distance zero; raise beta, or give them one label")
-        if apart.max() > 1e60 or apart.max() < 1e-60:
-            raise InputError(f"label distances up to {apart.max():.1g} cannot be squared; scale the labels")
-        return distances
 
     def _local_term(self, X: NDArray[np.floating], neighbors: TargetNeighbors) -> LocalityTerm | None:
         if len(neighbors) == 0 or self.mu == 0:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ordrank._types import FloatArray, SolverResult
-from ordrank.errors import InputError
-from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
+from ordrank._types import FloatArray
+from ordrank.estimators.labels import OrdinalLabels
+from ordrank.estimators.learned_metric import LearnedMetric
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class MahalanobisDistance:
         return float(np.linalg.norm(self.components @ (np.asarray(u) - np.asarray(v))))
 
 
-class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class LinearMetric(LearnedMetric):
     """Base of the estimators that learn ``components_`` (s, d).
 
     A subclass checks its parameters in ``_check_parameters`` and sets ``components_`` in ``_learn``, which is
@@ -53,8 +50,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         self._check_parameters()
         samples, labels = self._validated(X, y)
+        self.mean_ = samples.mean(axis=0, dtype=np.float64)
         self.labels_ = labels.distinct
-        self._learn(samples, labels)
+        self._learn(samples - self.mean_.astype(samples.dtype), labels)
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating]:
@@ -74,23 +72,6 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         centred = checked - self.mean_.astype(checked.dtype, copy=False)
         return centred @ self.components_.T.astype(checked.dtype, copy=False)
 
-    def pair_distance(self, pairs: ArrayLike) -> FloatArray:
-        """Learned distance of each pair.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, d)
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-        """
-        check_is_fitted(self)
-        checked = check_array(pairs, allow_nd=True, dtype=np.float64)
-        if checked.ndim != 3 or checked.shape[1:] != (2, self.n_features_in_):
-            raise InputError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}), got {checked.shape}")
-        return np.linalg.norm((checked[:, 0] - checked[:, 1]) @ self.components_.T, axis=1)
-
     def get_mahalanobis_matrix(self) -> NDArray[np.floating]:
         """A = LᵀL, of shape (d, d)."""
         check_is_fitted(self)
@@ -109,39 +90,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _learn(self, X: NDArray[np.floating], labels: OrdinalLabels) -> None:
         """Set ``components_`` and what else was learned."""
 
-    def _validated(self, X: Any, y: Any) -> tuple[NDArray[np.floating], OrdinalLabels]:
-        """Centred samples and grouped labels; sets ``mean_``."""
-        values, names = encode_labels(y)
-        X, values = validate_data(self, X, values, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
-        labels = ordinal_labels(values, names)
-        if not (X[0] != X).any():
-            raise InputError("all samples are identical: every feature is constant, there is no distance to learn")
-        # Objectives raise distances to high powers in double precision, and square features in their own.
-        size = float(np.abs(X).max())
-        if not 1e-18 < size < min(1e18, float(np.finfo(X.dtype).max) ** 0.5 / X.size):
-            raise InputError(f"features up to {size:.1g} leave the range of arithmetic when squared; scale them")
-        self.mean_ = X.mean(axis=0, dtype=np.float64)
-        return X - self.mean_.astype(X.dtype), labels
-
-    def _record(self, result: SolverResult, hint: str) -> None:
-        """Keep what the solver did on the estimator, and warn if it stopped early."""
-        self.objective_ = result.value
-        self.n_iter_ = max(1, result.n_iter)  # finding that the start is a solution counts as an iteration
-        self.stop_reason_ = result.stop_reason
-        self.history_ = result.history
-        if not result.converged:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {result.n_iter} iterations: {result.stop_reason}. {hint}",
-                ConvergenceWarning,
-                stacklevel=4,  # the caller of fit
-            )
+    def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        return np.linalg.norm((first - second) @ self.components_.T, axis=1)
 
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

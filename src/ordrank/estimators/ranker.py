@@ -13,8 +13,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ordrank._types import FloatArray, IntArray, Ranking
 from ordrank.errors import InputError, NeighborsCappedWarning
-from ordrank.estimators.cmds_metric import CMDSMetric
+from ordrank.estimators.ballots import clearly_more, numbers_of_votes
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
+from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods
+from ordrank.estimators.ordinal_metric import OrdinalMetric
 from ordrank.estimators.parameters import check_choice, check_integer
 from ordrank.neighbors import k_nearest
 from ordrank.votes import count_votes
@@ -30,20 +32,23 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
     metric : estimator, optional
         A transformer whose output space has the wanted Euclidean distance, for example ``CMDSMetric``,
         ``LDMLR``, a pipeline that ends in one, or ``"passthrough"`` for the distance of the features
-        themselves. It is cloned and fitted. By default the converged linear map with a fixed scale and a
-        ridge of one percent of the mean feature scatter.
-    n_neighbors : int, default=5
-        Neighbours that vote on the grade.
+        themselves. It is cloned and fitted. By default :class:`OrdinalMetric`.
+    n_neighbors : int or "auto", default="auto"
+        Neighbours that vote on the grade: by default a third of the training samples, at most 101, unless
+        fewer clearly mistake fewer grades of samples that were left out of the fit.
     aggregate : {"median", "mean"}, default="median"
         How votes become a grade. The median minimises the absolute error and is always one of the grades;
         between two equal halves the lower grade is taken.
-    weights : {"distance", "uniform"}, default="distance"
-        Votes count one over their distance, or all the same.
+    weights : {"auto", "distance", "uniform"}, default="auto"
+        Votes count one over their distance, or all the same. ``"auto"`` is the distance, unless uniform votes
+        clearly mistake fewer grades.
 
     Attributes
     ----------
     metric_ : estimator
         The fitted metric; the string ``"passthrough"`` if that was given.
+    n_neighbors_, weights_ : int and str
+        How neighbours vote.
     labels_ : ndarray of shape (m,)
         Distinct labels as given to ``fit``: numbers, or names in their order.
     embedding_ : ndarray of shape (n, s)
@@ -69,16 +74,16 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         self,
         metric: Any = None,
         *,
-        n_neighbors: int = 5,
+        n_neighbors: int | Literal["auto"] = "auto",
         aggregate: Literal["median", "mean"] = "median",
-        weights: Literal["distance", "uniform"] = "distance",
+        weights: Literal["auto", "distance", "uniform"] = "auto",
     ) -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
         self.aggregate = aggregate
         self.weights = weights
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, unlabeled: ArrayLike | None = None) -> Self:
         """Fit the metric and keep the training samples.
 
         Parameters
@@ -86,32 +91,27 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         X : array-like of shape (n, d)
         y : array-like of shape (n,)
             Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
+        unlabeled : array-like of shape (n_unlabeled, d), optional
+            More samples, without labels, for a metric that learns from them. They are not ranked.
 
         Returns
         -------
         OrdinalRanker
             Itself.
         """
-        check_integer("n_neighbors", self.n_neighbors, minimum=1)
-        check_choice("aggregate", self.aggregate, ("median", "mean"))
-        check_choice("weights", self.weights, ("distance", "uniform"))
+        self._check_parameters()
         values, names = encode_labels(y)
         # The metric sees X as it came, be it a data frame or with gaps that its pipeline fills: here only the
         # labels, the shape and the names are checked.
         checked, values = validate_data(self, X, values, y_numeric=True, ensure_min_samples=2, **_LENIENT)
         self._labels: OrdinalLabels = ordinal_labels(values, names)
         self.labels_ = self._labels.decode(self._labels.distinct)
-        n_samples = checked.shape[0]
-        if self.n_neighbors > n_samples:
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} is more than the {n_samples} samples; all of them vote",
-                NeighborsCappedWarning,
-                stacklevel=2,
-            )
-        self.metric_ = self._unfitted_metric(X)
-        if not isinstance(self.metric_, str):
-            self.metric_.fit(X, self._labels.values)
+        if unlabeled is not None:
+            validate_data(self, unlabeled, reset=False, ensure_min_samples=0, **_LENIENT)
+        self.metric_ = self._unfitted_metric()
+        fit_metric(self.metric_, X, self._labels.values, unlabeled)
         self.embedding_ = self._embed(X)
+        self._choose_votes(X if hasattr(X, "iloc") else checked)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -161,16 +161,44 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         values = self._labels.encode(y)
         return float(r2_score(values, self._grade(queries), sample_weight=sample_weight))
 
-    def _unfitted_metric(self, X: ArrayLike) -> Any:
+    def _check_parameters(self) -> None:
+        if self.n_neighbors != "auto":
+            check_integer("n_neighbors", self.n_neighbors, minimum=1)
+        check_choice("aggregate", self.aggregate, ("median", "mean"))
+        check_choice("weights", self.weights, ("auto", "distance", "uniform"))
+
+    def _unfitted_metric(self) -> Any:
         if isinstance(self.metric, str):
             if self.metric != "passthrough":
                 raise InputError(f"metric must be an estimator or 'passthrough', got {self.metric!r}")
             return self.metric
-        if self.metric is not None:
-            return clone(self.metric)
-        samples = check_array(X, dtype=[np.float64, np.float32])
-        scatter = samples.var(axis=0, dtype=np.float64).mean() * len(samples)
-        return CMDSMetric(solver="fast", scale="fixed", init="lstsq", mu=0.0, alpha=0.01 * float(scatter))
+        return OrdinalMetric() if self.metric is None else clone(self.metric)
+
+    def _choose_votes(self, X: Any) -> None:
+        """Set how many neighbours vote, and with which weights, from samples left out of the fit."""
+        n_samples = len(self.embedding_)
+        numbers = numbers_of_votes(n_samples) if self.n_neighbors == "auto" else [self.n_neighbors]
+        kinds = ["uniform", "distance"] if self.weights == "auto" else [self.weights]
+        self.n_neighbors_, self.weights_ = numbers[-1], kinds[-1]
+        if numbers[-1] > n_samples:
+            warnings.warn(
+                f"n_neighbors={numbers[-1]} is more than the {n_samples} samples; all of them vote",
+                NeighborsCappedWarning,
+                stacklevel=3,
+            )
+        if len(numbers) * len(kinds) == 1:
+            return
+        neighborhoods = left_out_neighborhoods(self.metric_, self.embedding_, X, self._labels, numbers[-1])
+        if neighborhoods is None:
+            return
+        errors = {
+            (votes, kind): neighborhoods.errors(self._labels.values, votes, aggregate=self.aggregate, weights=kind)
+            for votes in numbers
+            for kind in kinds
+        }
+        best = min(errors, key=lambda way: float(errors[way].mean()))
+        if clearly_more(errors[self.n_neighbors_, self.weights_], errors[best]):
+            self.n_neighbors_, self.weights_ = best
 
     def _embed(self, X: ArrayLike) -> NDArray[np.floating]:
         embedded = X if isinstance(self.metric_, str) else self.metric_.transform(X)
@@ -183,11 +211,9 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
 
     def _grade(self, queries: NDArray[np.floating]) -> FloatArray:
         """Votes of the nearest neighbours, as a number for each query."""
-        k = min(self.n_neighbors, len(self.embedding_))
+        k = min(self.n_neighbors_, len(self.embedding_))
         indices, distances = k_nearest(self.embedding_, queries, k)
-        return count_votes(
-            self._labels.values[indices], distances, aggregate=self.aggregate, weights=self.weights
-        )
+        return count_votes(self._labels.values[indices], distances, aggregate=self.aggregate, weights=self.weights_)
 
     def _rank_within_grade(self, queries: NDArray[np.floating], k: int) -> tuple[IntArray, FloatArray]:
         grades = self._grade(queries)

@@ -1,4 +1,4 @@
-"""Figures one can read on their own: distances from one sample, the embedding, a strip of ranked pictures.
+"""Figures one can read on their own: distances from one sample, embeddings, strips of ranked pictures, errors.
 
 Colours are taken from viridis, which keeps its order with any colour vision and in grey.
 """
@@ -197,4 +197,44 @@ def curves(
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One method in a panel of :func:`dot_plot`; without a mean it is listed with the reason, ``missing``."""
+
+    name: str
+    mean: float | None
+    spread: float
+    kind: str
+    missing: str = "not run"
+
+
+_KINDS = {"ours": ("#0072B2", "#0072B2"), "transductive": ("#0072B2", "white"), "paper": ("#D55E00", "#D55E00")}
+
+
+def dot_plot(panels: Mapping[str, Sequence[Dot]], xlabel: str) -> Figure:
+    """Draw methods as rows, the first at the top: mean with a bar of one standard deviation, one panel a condition."""
+    columns = min(3, len(panels))
+    rows, tallest = -(-len(panels) // columns), max(len(dots) for dots in panels.values())
+    figure = new_figure(5.0 * columns, (0.24 * tallest + 1.0) * rows)
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, (title, dots) in zip(grid, panels.items(), strict=False):
+        for height, dot in enumerate(dots):
+            edge, face = _KINDS.get(dot.kind, ("0.35", "0.35"))
+            if dot.mean is None:
+                axes.text(0.02, height, dot.missing, transform=axes.get_yaxis_transform(), va="center", fontsize=7)
+                continue
+            axes.errorbar(dot.mean, height, xerr=dot.spread, color=edge, linewidth=1.2, zorder=1)
+            axes.scatter(dot.mean, height, s=34, color=face, edgecolor=edge, zorder=2)
+        axes.set_yticks(range(len(dots)), [dot.name for dot in dots], fontsize=8)
+        for tick, dot in zip(axes.get_yticklabels(), dots, strict=True):
+            tick.set(color=_KINDS.get(dot.kind, ("0.1",))[0], fontweight="bold" if dot.kind == "ours" else "normal")
+        axes.set(title=title, xlabel=xlabel, ylim=(len(dots) - 0.5, -0.5))
+        axes.grid(axis="x", color="0.9")
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
     return figure

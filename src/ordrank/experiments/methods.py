@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from ordrank._types import FloatArray, IntArray
-from ordrank.estimators import LDMLR, CMDSMetric, UnitMeanSquare
+from ordrank.estimators import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker, UnitMeanSquare
 from ordrank.experiments import tables
 from ordrank.experiments.paper import Cell
 from ordrank.experiments.protocol import Learned, Method, errors_by_votes
@@ -57,6 +57,10 @@ OPEN_CHOICES = {
     f"published, which acts as regulariser since the objective has no minimum; μ of {LDMLR_WEIGHTS} and "
     f"{_GRID.format(votes=VOTES)}",
     tables.EUCLIDEAN: "the features of the calibrated methods; votes by the same cross-validation",
+    tables.ORDINAL: "ordrank's own model as it comes, on the features of the calibrated methods; kernel, ridge, "
+    "locality and votes (the median, weighted by distance) by exact leave-one-out in the training set",
+    tables.ORDINAL_UNLABELED: "the same, given the other pictures without their labels, as PCA is; it uses them only "
+    "where leave-one-out says that they help",
     tables.CMDS_RAW: "as calibrated, on raw landmark pixels",
     tables.LDMLR_RAW: "as calibrated, on raw landmark pixels",
 }
@@ -72,6 +76,8 @@ def all_methods() -> list[Method]:
         Method(tables.LDMLR_LITERAL, literal_ldmlr, "raw", "K"),
         Method(tables.LDMLR_CALIBRATED, calibrated_ldmlr, "aligned", "K"),
         Method(tables.EUCLIDEAN, euclidean, "aligned", ""),
+        Method(tables.ORDINAL, ordinal, "aligned", ""),
+        Method(tables.ORDINAL_UNLABELED, ordinal, "aligned", "", sees_others=True),
         Method(tables.CMDS_RAW, calibrated_cmds, "raw", "Ks", only=tables.ONLY[tables.CMDS_RAW]),
         Method(tables.LDMLR_RAW, calibrated_ldmlr, "raw", "K", only=tables.ONLY[tables.LDMLR_RAW]),
     ]
@@ -123,6 +129,22 @@ def leave_one_out_cmds(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
 def euclidean(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
     """Choose votes by cross-validation, learn nothing."""
     return _cross_validated(lambda _, n: make_pipeline(UnitMeanSquare()), "scale", (1.0,), X, y)
+
+
+def ordinal(X: FloatArray, y: IntArray, cell: Cell, others: FloatArray | None = None) -> Learned:
+    """Fit the default model; the time of its choices is what a fit without them does not take."""
+    begin = time.perf_counter()
+    ranker = OrdinalRanker().fit(X, y, unlabeled=others)
+    everything = time.perf_counter() - begin
+    metric = ranker.metric_
+    given = {"alpha": metric.alpha_, "nu": metric.nu_, "locality": metric.locality_}
+    width = {} if metric.width_ is None else {"width": metric.width_}
+    begin = time.perf_counter()
+    OrdinalMetric(kernel=metric.kernel_, **given, **width).fit(X, y, unlabeled=others)
+    once = time.perf_counter() - begin
+    return Learned(
+        metric.transform, once, everything - once, ranker.n_neighbors_, given | width, estimate=ranker.predict
+    )
 
 
 def _iterations(cell: Cell) -> int:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ordrank.experiments import figures as drawing
 from ordrank.experiments.methods import OPEN_CHOICES
 from ordrank.experiments.paper import TITLES, VARIED
 from ordrank.experiments.paper_figures import CAPTIONS
-from ordrank.experiments.report import html_figure, html_page, html_table
+from ordrank.experiments.report import Section, as_documents, origin
 from ordrank.experiments.tables import METHOD_NAMES, Row
 
 TITLE = "The paper re-run: ordinal metric learning with classical MDS"
 MARKS = "▼ at or below the published value, ▲ above it, with the difference"
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading, sentences, tables (head and cells) and names of figures."""
-
-    title: str
-    sentences: list[str] = field(default_factory=list)
-    tables: list[tuple[list[str], list[list[str]]]] = field(default_factory=list)
-    figures: list[str] = field(default_factory=list)
 
 
 def compose(rows: Sequence[Row], document: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, bytes]:
@@ -42,9 +30,7 @@ def compose(rows: Sequence[Row], document: Mapping[str, Any], figures: Mapping[s
     files = {
         f"{name}.{form}": drawing.as_bytes(figure, form) for name, figure in figures.items() for form in ("png", "pdf")
     }
-    files["report.html"] = _as_page(sections, files)
-    files["report.md"] = _as_markdown(sections)
-    return files
+    return files | as_documents(TITLE, sections, files, CAPTIONS)
 
 
 def _findings(document: Mapping[str, Any]) -> list[Section]:
@@ -200,41 +186,12 @@ def _figures(figures: Mapping[str, Any]) -> Section:
 
 
 def _origin(document: Mapping[str, Any]) -> Section:
-    versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
-    machine = document["machine"]
+    seconds = document["seconds"]
     return Section(
         "Versions and seeds",
         [
-            f"{versions}. {machine['system']}, {machine['processor']}, {machine['cores']} cores, one BLAS thread "
-            f"a process. Seed {document['seed']}; split r of a cell is drawn with the pair (seed, r). "
-            f"This run: {document['seconds']['this_run']:.0f} s for {document['seconds']['splits_run']} of "
-            f"{document['seconds']['splits']} splits, the complexity table and the figures."
+            f"{origin(document)} Seed {document['seed']}; split r of a cell is drawn with the pair (seed, r). "
+            f"This run: {seconds['this_run']:.0f} s for {seconds['splits_run']} of {seconds['splits']} splits, the "
+            "complexity table and the figures."
         ],
     )
-
-
-def _as_page(sections: Sequence[Section], files: Mapping[str, bytes]) -> bytes:
-    body = []
-    for section in sections:
-        body.append(f"<h2>{html.escape(section.title)}</h2>")
-        body += [f"<p>{html.escape(sentence)}</p>" for sentence in section.sentences]
-        body += [html_table(*table) for table in section.tables]
-        body += [html_figure(files[f"{name}.png"], CAPTIONS[name]) for name in section.figures]
-    return html_page(TITLE, body)
-
-
-def _as_markdown(sections: Sequence[Section]) -> bytes:
-    lines = [f"# {TITLE}"]
-    for section in sections:
-        lines += ["", f"## {section.title}"]
-        for sentence in section.sentences:
-            lines += ["", sentence]
-        for head, cells in section.tables:
-            lines += ["", _markdown_row(head), _markdown_row(["---"] * len(head)), *map(_markdown_row, cells)]
-        for name in section.figures:
-            lines += ["", f"![{CAPTIONS[name]}]({name}.png)"]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,13 +1,10 @@
-"""The paper's Section 5: random balanced training sets, k-NN regression, repeats; in parallel and resumable."""
+"""The paper's Section 5: random balanced training sets, k-NN regression, repeats."""
 
 from __future__ import annotations
 
-import json
-import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +33,8 @@ class Learned:
         Number of voting neighbours.
     chosen : dict
         Everything else it chose.
+    estimate : callable, optional
+        Grades of samples, for a method with votes of its own; else the mean of uniform votes.
     """
 
     embed: Callable[[FloatArray], FloatArray]
@@ -43,6 +42,7 @@ class Learned:
     choice_seconds: float
     votes: int
     chosen: dict[str, Any]
+    estimate: Callable[[FloatArray], FloatArray] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,19 @@ class Method:
     """A row of a table: how a distance is learned in a cell, and from which preparation of the features."""
 
     name: str
-    learn: Callable[[FloatArray, IntArray, Cell], Learned]
+    learn: Callable[..., Learned]  # training samples, their labels, the cell; the other samples if it sees them
     preparation: str
     depends_on: str  # the sizes of a cell, of "Ks", that change what is learned
     only: str | None = None  # the data set it is for, if not all
+    sees_others: bool = False  # whether it is shown the test samples, without labels, as PCA is
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One method on one split of one cell; ``mae_by_votes[k-1]`` is the error with k uniform mean votes."""
+    """One method on one split of one cell.
+
+    ``mae_by_votes[k-1]`` is the error with k uniform mean votes, ``own_mae`` that of a method's own way to vote.
+    """
 
     cell: Cell
     method: str
@@ -68,11 +72,12 @@ class Outcome:
     votes: int
     mae_by_votes: tuple[float, ...]
     chosen: dict[str, Any]
+    own_mae: float | None = None
 
     @property
     def mae(self) -> float:
-        """Error with the method's own number of voting neighbours."""
-        return self.mae_by_votes[self.votes - 1]
+        """Error with the method's own votes."""
+        return self.mae_by_votes[self.votes - 1] if self.own_mae is None else self.own_mae
 
 
 @dataclass(frozen=True, order=True)
@@ -114,7 +119,7 @@ def run_unit(
     """Run every method on every cell of a unit, all on the same split."""
     train, test = balanced_split(y, unit.n, (seed, unit.repeat))
     outcomes = []
-    learned: dict[tuple[Any, ...], tuple[Learned, FloatArray]] = {}
+    learned: dict[tuple[Any, ...], tuple[Learned, FloatArray, float | None]] = {}
     for cell in cells:
         for method in methods:
             if method.only not in (None, cell.dataset):
@@ -122,12 +127,8 @@ def run_unit(
             features = X[method.preparation][:, : cell.d]
             key = (method.name, *(getattr(cell, size) for size in method.depends_on))
             if key not in learned:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # early stops are part of the published algorithms
-                    result = method.learn(features[train], y[train], cell)
-                embedded = result.embed(features)
-                learned[key] = result, errors_by_votes(embedded[train], y[train], embedded[test], y[test])
-            result, errors = learned[key]
+                learned[key] = _learn_and_grade(method, cell, features, y, train, test)
+            result, errors, own = learned[key]
             outcomes.append(
                 Outcome(
                     cell=cell,
@@ -138,101 +139,29 @@ def run_unit(
                     votes=result.votes,
                     mae_by_votes=tuple(errors.tolist()),
                     chosen=result.chosen,
+                    own_mae=own,
                 )
             )
     return outcomes
 
 
-class Journal:
-    """Finished units, one JSON line each; a line that was cut off by an interrupt counts as not written.
-
-    Parameters
-    ----------
-    file : Path
-    identity : dict
-        What must be the same for old results to count: code, data, versions, seed.
-
-    Attributes
-    ----------
-    discarded : bool
-        Whether there was a file of another identity, which was begun anew.
-    """
-
-    def __init__(self, file: Path, identity: Mapping[str, Any]) -> None:
-        self._file = file
-        self._done: dict[Unit, list[Outcome]] = {}
-        lines = file.read_text(errors="replace").splitlines() if file.exists() else []
-        same = bool(lines) and lines[0] == json.dumps({"identity": identity})
-        self.discarded = bool(lines) and not same
-        if same:
-            self._done = dict(record for line in lines[1:] if (record := _parse(line)) is not None)
-        else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"identity": identity}) + "\n")
-
-    def __contains__(self, unit: Unit) -> bool:
-        return unit in self._done
-
-    def add(self, unit: Unit, outcomes: list[Outcome]) -> None:
-        """Keep a finished unit, on disk before this returns."""
-        record = {"unit": asdict(unit), "outcomes": [asdict(outcome) for outcome in outcomes]}
-        with self._file.open("a") as stream:
-            # A line that an earlier interrupt cut off must not swallow this one.
-            stream.write("\n" * self._ends_mid_line() + json.dumps(record) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        self._done[unit] = outcomes
-
-    def outcomes(self, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Everything found in the given units."""
-        for unit in units:
-            yield from self._done[unit]
-
-    def _ends_mid_line(self) -> bool:
-        with self._file.open("rb") as stream:
-            stream.seek(-1, os.SEEK_END)
-            return stream.read(1) != b"\n"
+def _learn_and_grade(
+    method: Method, cell: Cell, X: FloatArray, y: IntArray, train: IntArray, test: IntArray
+) -> tuple[Learned, FloatArray, float | None]:
+    """Learn on one part; errors on the other by uniform votes, and by the method's own."""
+    others = (X[test],) if method.sees_others else ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # early stops are part of the published algorithms
+        result = method.learn(X[train], y[train], cell, *others)
+    embedded = result.embed(X)
+    errors = errors_by_votes(embedded[train], y[train], embedded[test], y[test])
+    own = None if result.estimate is None else float(np.abs(result.estimate(X[test]) - y[test]).mean())
+    return result, errors, own
 
 
-def run_all(
-    units: Sequence[Unit],
-    work: Callable[[Unit], list[Outcome]],
-    journal: Journal,
-    *,
-    n_jobs: int,
-    tick: Callable[[int, int], object],
-) -> None:
-    """Do what is not done yet, on all cores; ``tick(done, all)`` after each unit.
-
-    Each worker keeps to one BLAS thread: the cores are busy with units.
-    """
-    from joblib import Parallel, delayed
-
-    open_units = [unit for unit in units if unit not in journal]
-    finished = len(units) - len(open_units)
-    tick(finished, len(units))
-    pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    for unit, outcomes in pool(delayed(_single_threaded)(work, unit) for unit in open_units):
-        journal.add(unit, outcomes)
-        finished += 1
-        tick(finished, len(units))
-
-
-def _single_threaded(work: Callable[[Unit], list[Outcome]], unit: Unit) -> tuple[Unit, list[Outcome]]:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        return unit, work(unit)
-
-
-def _parse(line: str) -> tuple[Unit, list[Outcome]] | None:
-    """Read a finished unit back; None for a line that is not one, whole."""
-    try:
-        record = json.loads(line)
-        outcomes = [_outcome(fields) for fields in record["outcomes"]]
-        return Unit(**record["unit"]), outcomes
-    except (ValueError, TypeError, KeyError):
-        return None
+def read_outcomes(record: Mapping[str, Any]) -> tuple[Unit, list[Outcome]]:
+    """Make a finished unit of its record in the journal."""
+    return Unit(**record["unit"]), [_outcome(fields) for fields in record["outcomes"]]
 
 
 def _outcome(fields: dict[str, Any]) -> Outcome:

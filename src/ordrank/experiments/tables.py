@@ -19,6 +19,7 @@ CMDS_ZERO_START = "cMDS-DML literal, L⁰ = 0"
 CMDS_LEAVE_ONE_OUT = "cMDS-DML calibrated, leave-one-out"
 CMDS_RAW, LDMLR_RAW = "cMDS-DML calibrated, raw landmarks", "LDMLR calibrated, raw landmarks"
 EUCLIDEAN = "Euclidean"
+ORDINAL, ORDINAL_UNLABELED = "OrdinalMetric", "OrdinalMetric, other pictures unlabelled"
 ONLY = {CMDS_ZERO_START: "umist", CMDS_RAW: "fgnet", LDMLR_RAW: "fgnet"}  # methods that are for one data set
 METHOD_NAMES = (
     CMDS_LITERAL,
@@ -30,6 +31,8 @@ METHOD_NAMES = (
     LDMLR_CALIBRATED,
     LDMLR_RAW,
     EUCLIDEAN,
+    ORDINAL,
+    ORDINAL_UNLABELED,
 )
 
 

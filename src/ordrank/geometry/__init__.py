@@ -1,6 +1,6 @@
 """From ordered labels to distances, and from distances to points."""
 
-from ordrank.geometry.cmds import Embedding, classical_mds, label_embedding
+from ordrank.geometry.cmds import Embedding, classical_mds, embed_labels, label_embedding
 from ordrank.geometry.edm import (
     beta_bound,
     check_distance_matrix,
@@ -21,6 +21,7 @@ __all__ = [
     "check_distance_matrix",
     "classical_mds",
     "double_center",
+    "embed_labels",
     "is_edm",
     "label_distances",
     "label_embedding",

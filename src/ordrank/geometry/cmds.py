@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse.linalg
 from numpy.typing import ArrayLike
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.errors import InputError
-from ordrank.geometry.edm import check_distance_matrix, double_center
+from ordrank.geometry.edm import check_distance_matrix, double_center, label_distances
+
+# Above so many labels their distance matrix is not formed.
+_MANY_LABELS = 500
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,57 @@ def label_embedding(D: ArrayLike, label_index: IntArray, n_components: int) -> E
     of_labels = classical_mds(D, n_components)
     points = of_labels.points[label_index]
     return Embedding(points - points.mean(axis=0), of_labels.eigenvalues, of_labels.negative_mass)
+
+
+def embed_labels(
+    labels: FloatArray, n_components: int, *, beta: float, weights: FloatArray | None = None
+) -> FloatArray:
+    """Leading coordinates of distinct labels at the distances ``|a - b| + beta``.
+
+    The same as :func:`classical_mds` of ``label_distances(labels, beta)**2``. For many labels the m × m matrix is
+    never formed: its product with a vector takes O(m), and Lanczos finds the leading eigenpairs from that.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (m,)
+        Distinct and rising.
+    n_components : int
+        Dimension s, less than m.
+    beta : float
+        At least 0, so that the distances are Euclidean.
+    weights : ndarray of shape (m,), optional
+        How many samples, or how much weight, each label stands for.
+
+    Returns
+    -------
+    ndarray of shape (m, s)
+        Weighted mean zero; the last label lies on the positive side.
+    """
+    counts = np.ones(len(labels)) if weights is None else weights
+    if len(labels) <= _MANY_LABELS:
+        return classical_mds(label_distances(labels, beta) ** 2, n_components, counts).points
+    root, share = np.sqrt(counts), counts / counts.sum()
+    centred = labels - labels @ share
+
+    def product(vector: FloatArray) -> FloatArray:
+        x = root * np.reshape(vector, -1)
+        x = x - share * x.sum()
+        y = _squared_label_distances_times(centred, beta, x)
+        return np.asarray(-0.5 * root * (y - share @ y))
+
+    operator = scipy.sparse.linalg.LinearOperator((len(labels), len(labels)), matvec=product, dtype=np.float64)
+    values, vectors = scipy.sparse.linalg.eigsh(operator, k=n_components, which="LA", v0=root * centred)
+    order = np.argsort(-values)
+    points = vectors[:, order] * np.sqrt(np.maximum(values[order], 0.0)) / root[:, None]
+    return _fix_signs(points)
+
+
+def _squared_label_distances_times(a: FloatArray, beta: float, x: FloatArray) -> FloatArray:
+    """Σ_j (|a_i - a_j| + β[i ≠ j])² x_j for rising a, in O(m) by cumulated sums."""
+    total, moment = x.sum(), a @ x
+    squares = a**2 * total - 2 * a * moment + (a**2) @ x
+    absolute = a * (2 * np.cumsum(x) - total) - (2 * np.cumsum(a * x) - moment)
+    return np.asarray(squares + 2 * beta * absolute + beta**2 * (total - x))
 
 
 def _fix_signs(points: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from ordrank.objectives.locality import LocalityTerm
 class CMDSObjective:
     r"""Fit of mapped samples to ideal positions, local distances, and a ridge.
 
-    .. math:: f(L, c) = \tfrac12\sum_i\|Lx_i - cy_i\|^2 + \tfrac\alpha2\|L\|^2
+    .. math:: f(L, c) = \tfrac12\sum_i\omega_i\|Lx_i - cy_i\|^2 + \tfrac\alpha2\|L\|^2
               + \mu\sum_p\left(\|L\delta_p\|^2 - \|\delta_p\|^2\right)^2
 
     The unknowns are one flat vector: the rows of L (s × d), then c if the scale is free. The image of a point
@@ -29,10 +29,22 @@ class CMDSObjective:
         Ridge; 0 in the paper.
     free_scale : bool
         Whether c is an unknown; else it is 1.
+    weights : array of shape (n,), optional
+        ω; 1 in the paper.
     """
 
-    def __init__(self, X: Array, Y: Array, locality: LocalityTerm | None, *, alpha: float, free_scale: bool) -> None:
-        self._X, self._fit, self._locality = X, FitTerm(Y), locality
+    def __init__(
+        self,
+        X: Array,
+        Y: Array,
+        locality: LocalityTerm | None,
+        *,
+        alpha: float,
+        free_scale: bool,
+        weights: Array | None = None,
+    ) -> None:
+        self._X, self._fit, self._locality = X, FitTerm(Y, weights), locality
+        self._weights = weights
         self._alpha, self._free_scale = alpha, free_scale
         self._shape = (Y.shape[1], X.shape[1])
         self._backend = backend_of(X)
@@ -81,7 +93,7 @@ class CMDSObjective:
         return polynomial if self._locality is None else polynomial + self._locality.line_polynomial(z, dz)
 
     def precondition(self, gradient: Array) -> Array:
-        """(XᵀX + αI)⁻¹ on L and 1/‖Y‖² on c: the inverse Hessian of the fitting term, block by block.
+        """(XᵀΩX + αI)⁻¹ on L and 1/‖Y‖² on c: the inverse Hessian of the fitting term, block by block.
 
         With α = 0 it acts on the span of the samples only, where every gradient lies.
         """
@@ -94,9 +106,9 @@ class CMDSObjective:
         return self.pack(solved, slope_c / self._fit.squared_norm if self._free_scale else 1.0)
 
     def span(self) -> tuple[Array, Array]:
-        """Non-zero eigenvalues (r,), rising, and eigenvectors (d, r) of XᵀX; computed once."""
+        """Non-zero eigenvalues (r,), rising, and eigenvectors (d, r) of XᵀΩX; computed once."""
         if self._spectrum is None:
-            self._spectrum = _span(self._X)
+            self._spectrum = _span(self._X if self._weights is None else self._weights[:, None] ** 0.5 * self._X)
         return self._spectrum
 
 

@@ -1,0 +1,112 @@
+"""Votes on samples that were left out: how many neighbours to ask, and how much of the original distance to keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import euclidean_distances
+
+from ordrank._types import FloatArray, IntArray
+from ordrank.votes import count_votes
+
+MOST_VOTES = 101
+FEWER_VOTES = (1, 3, 7, 15, 31, 51)
+# One way to grade mistakes more than another only if the difference is that many standard errors.
+CLEARLY = 3.0
+LOCALITIES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0)
+USUAL_LOCALITY = 0.2
+
+
+def clearly_more(errors: FloatArray, reference: FloatArray) -> bool:
+    """Whether paired errors (q,) are larger than the reference's by more than chance may explain."""
+    difference = errors - reference
+    return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
+
+
+def usual_votes(n_samples: int) -> int:
+    """Number of voting neighbours unless there is evidence for another: a third of the samples, at most 101."""
+    return max(1, min(MOST_VOTES, n_samples // 3))
+
+
+def numbers_of_votes(n_samples: int) -> list[int]:
+    """Numbers of voting neighbours to choose from, the usual one last."""
+    usual = usual_votes(n_samples)
+    return [votes for votes in FEWER_VOTES if votes < usual] + [usual]
+
+
+@dataclass(frozen=True)
+class Neighborhoods:
+    """The nearest other samples of some samples, each of which was left out of the fit.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (q,)
+        The samples that were left out.
+    indices, distances : ndarray of shape (q, k)
+        Their neighbours among all samples, nearest first.
+    """
+
+    rows: IntArray
+    indices: IntArray
+    distances: FloatArray
+
+    def errors(
+        self, labels: FloatArray, n_votes: int, *, aggregate: str = "median", weights: str = "distance"
+    ) -> FloatArray:
+        """Absolute errors (q,) of the grades that the first ``n_votes`` neighbours vote for."""
+        votes = labels[self.indices[:, :n_votes]]
+        grades = count_votes(votes, self.distances[:, :n_votes], aggregate=aggregate, weights=weights)
+        return np.abs(grades - labels[self.rows])
+
+
+class Ballots:
+    """Grades of left-out samples by the votes of their neighbours in order and appearance.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Labelled samples of unit mean square.
+    labels : ndarray of shape (n,)
+        Their labels, as numbers.
+    n_ballots : int
+        Most samples that are left out.
+    rng : Generator
+        Draws them where there are more.
+    """
+
+    def __init__(self, X: NDArray[np.floating], labels: FloatArray, n_ballots: int, rng: np.random.Generator) -> None:
+        self.labels = labels
+        self.rows: IntArray = np.sort(rng.permutation(len(X))[:n_ballots])
+        self._appearance = euclidean_distances(X[self.rows], X, squared=True).astype(np.float64, copy=False)
+        self._numbers = numbers_of_votes(len(X))
+
+    def neighborhoods(self, order: FloatArray, locality: float) -> Neighborhoods:
+        """Nearest neighbours, given squared distances (q, n) in the order map with the sample left out."""
+        squared = order + locality**2 * self._appearance
+        k = min(self._numbers[-1], squared.shape[1] - 1)
+        nearest = np.argpartition(squared, k - 1, axis=1)[:, :k]
+        of_nearest = np.take_along_axis(squared, nearest, axis=1)
+        rising = np.argsort(of_nearest, axis=1, kind="stable")
+        distances = np.sqrt(np.maximum(np.take_along_axis(of_nearest, rising, axis=1), 0.0))
+        return Neighborhoods(self.rows, np.take_along_axis(nearest, rising, axis=1), distances)
+
+    def errors(self, order: FloatArray, locality: float) -> FloatArray:
+        """Absolute errors (q,) with the best number of votes."""
+        neighborhoods = self.neighborhoods(order, locality)
+        return min((neighborhoods.errors(self.labels, votes) for votes in self._numbers), key=lambda e: float(e.mean()))
+
+    def choose_locality(self, order: FloatArray) -> float:
+        """How much of the original distance to keep.
+
+        The usual one, unless another clearly mistakes fewer grades, with whatever number of votes.
+        """
+        errors = {}
+        for locality in LOCALITIES:
+            neighborhoods = self.neighborhoods(order, locality)
+            for votes in self._numbers:
+                errors[locality, votes] = neighborhoods.errors(self.labels, votes)
+        usual = USUAL_LOCALITY, self._numbers[-1]
+        best = min(errors, key=lambda entry: float(errors[entry].mean()))
+        return best[0] if clearly_more(errors[usual], errors[best]) else USUAL_LOCALITY

@@ -1,0 +1,74 @@
+"""What every learned metric shares: checked input, a distance in its several forms, a record of the fit."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ordrank._types import FloatArray, SolverResult
+from ordrank.errors import InputError
+from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
+
+
+class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """Base of the estimators whose ``transform`` leads to a space in which Euclidean distance is the learned one."""
+
+    def pair_distance(self, pairs: ArrayLike) -> FloatArray:
+        """Learned distance of each pair.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, d)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        checked = check_array(pairs, allow_nd=True, dtype=np.float64)
+        if checked.ndim != 3 or checked.shape[1:] != (2, self.n_features_in_):
+            raise InputError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}), got {checked.shape}")
+        return self._distances(checked[:, 0], checked[:, 1])
+
+    @abstractmethod
+    def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Learned distances between the rows of two arrays (n, d)."""
+
+    def _validated(self, X: Any, y: Any) -> tuple[NDArray[np.floating], OrdinalLabels]:
+        """Checked samples, not centred, and grouped labels."""
+        values, names = encode_labels(y)
+        X, values = validate_data(self, X, values, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
+        labels = ordinal_labels(values, names)
+        if not (X[0] != X).any():
+            raise InputError("all samples are identical: every feature is constant, there is no distance to learn")
+        # Objectives raise distances to high powers in double precision, and square features in their own.
+        size = float(np.abs(X).max())
+        if not 1e-18 < size < min(1e18, float(np.finfo(X.dtype).max) ** 0.5 / X.size):
+            raise InputError(f"features up to {size:.1g} leave the range of arithmetic when squared; scale them")
+        return X, labels
+
+    def _record(self, result: SolverResult, hint: str) -> None:
+        """Keep what the solver did on the estimator, and warn if it stopped early."""
+        self.objective_ = result.value
+        self.n_iter_ = max(1, result.n_iter)  # finding that the start is a solution counts as an iteration
+        self.stop_reason_ = result.stop_reason
+        self.history_ = result.history
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {result.n_iter} iterations: {result.stop_reason}. {hint}",
+                ConvergenceWarning,
+                stacklevel=4,  # the caller of fit
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

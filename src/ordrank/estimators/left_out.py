@@ -1,0 +1,98 @@
+"""Any metric, fitted without some samples: what neighbours they would have had."""
+
+from __future__ import annotations
+
+import warnings
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import Pipeline
+
+from ordrank._types import FloatArray, IntArray
+from ordrank.errors import InputError
+from ordrank.estimators.ballots import Neighborhoods
+from ordrank.estimators.labels import OrdinalLabels
+from ordrank.neighbors import k_nearest
+
+FOLDS = 5
+
+
+def fit_metric(metric: Any, X: ArrayLike, labels: FloatArray, unlabeled: ArrayLike | None = None) -> None:
+    """Fit a metric, which may be a pipeline or ``"passthrough"``, with unlabelled samples if there are any."""
+    if isinstance(metric, str):
+        return
+    if unlabeled is None:
+        metric.fit(X, labels)
+        return
+    last = metric[-1] if isinstance(metric, Pipeline) else metric
+    if "unlabeled" not in signature(last.fit).parameters:
+        raise InputError(f"{type(last).__name__} does not learn from unlabelled samples; use OrdinalMetric")
+    if isinstance(metric, Pipeline) and len(metric) > 1:
+        before = metric[:-1]
+        last.fit(before.fit_transform(X, labels), labels, unlabeled=before.transform(unlabeled))
+    else:
+        last.fit(X, labels, unlabeled=unlabeled)
+
+
+def left_out_neighborhoods(
+    metric: Any, embedding: NDArray[np.floating], X: Any, labels: OrdinalLabels, k: int
+) -> Neighborhoods | None:
+    """Nearest neighbours of samples of which the metric has not seen the labels.
+
+    A metric that knows them in closed form is asked, the plain distance needs no fit, and any other metric is
+    fitted again on five folds.
+
+    Parameters
+    ----------
+    metric : estimator or "passthrough"
+        Fitted with all samples.
+    embedding : ndarray of shape (n, s)
+        All samples in its space.
+    X : array or data frame of shape (n, d)
+    labels : OrdinalLabels
+    k : int
+        Neighbours wanted.
+
+    Returns
+    -------
+    Neighborhoods or None
+        None where the samples are too few to leave some out.
+    """
+    if isinstance(metric, str):
+        rows = np.arange(len(embedding))
+        return Neighborhoods(rows, *k_nearest(embedding, embedding, min(k, len(rows) - 1), exclude_self=True))
+    known = getattr(metric, "neighborhoods_", None)
+    return known if known is not None else _by_folds(metric, X, labels, k)
+
+
+def _by_folds(metric: Any, X: Any, labels: OrdinalLabels, k: int) -> Neighborhoods | None:
+    def rows(part: IntArray) -> Any:
+        return X.iloc[part] if hasattr(X, "iloc") else X[part]
+
+    folds = _folds(labels)
+    if any(len(np.unique(labels.index[rest])) < 2 for rest, _ in folds):
+        return None
+    k = min(k, *(len(rest) for rest, _ in folds))
+    indices = np.empty((len(labels.values), k), dtype=np.int64)
+    distances = np.empty((len(labels.values), k))
+    for rest, held in folds:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is wrong was said when the metric was fitted with all samples
+            fold = clone(metric)
+            fit_metric(fold, rows(rest), labels.values[rest])
+        points, queries = (np.asarray(fold.transform(rows(part))) for part in (rest, held))
+        nearest, distances[held] = k_nearest(points, queries, k)
+        indices[held] = rest[nearest]
+    return Neighborhoods(np.arange(len(indices)), indices, distances)
+
+
+def _folds(labels: OrdinalLabels) -> list[tuple[IntArray, IntArray]]:
+    """Five folds, with every label in each where there are enough samples."""
+    n, fewest = len(labels.values), int(np.bincount(labels.index).min())
+    if fewest >= FOLDS:
+        return list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(labels.index, labels.index))
+    return list(KFold(min(FOLDS, n), shuffle=True, random_state=0).split(labels.index))

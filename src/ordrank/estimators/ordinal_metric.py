@@ -1,0 +1,446 @@
+"""The default model: an order map and as much of the original distance as the order can bear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from ordrank._types import FloatArray
+from ordrank.backend import backend_of
+from ordrank.errors import InputError
+from ordrank.estimators.ballots import Ballots
+from ordrank.estimators.label_positions import place_labels
+from ordrank.estimators.labels import OrdinalLabels, ordinal_labels
+from ordrank.estimators.learned_metric import LearnedMetric
+from ordrank.estimators.order_map import (
+    ALPHAS,
+    NUS,
+    WIDTHS,
+    Candidate,
+    Design,
+    Grids,
+    Pictures,
+    Recipe,
+    choose_recipe,
+    draw_landmarks,
+)
+from ordrank.estimators.parameters import check_choice, check_integer, check_number
+from ordrank.geometry import embed_labels
+from ordrank.neighbors import target_neighbors
+from ordrank.objectives import CMDSObjective
+from ordrank.objectives.locality import LocalityTerm
+from ordrank.smoothing import KernelMap, LinearMap, RidgeFit, graph_laplacian
+from ordrank.smoothing.kernels import kernel
+from ordrank.solvers import lbfgs
+
+USUAL_COMPONENTS = 2
+# Up to so many samples the kernel is exact; beyond, Nyström's with so many landmarks.
+EXACT_SAMPLES = 2000
+LANDMARKS = 1000
+# More unlabelled samples than these add time and no accuracy.
+MOST_UNLABELED = 4000
+# Most samples on which locality and votes are tried.
+BALLOTS = 1500
+_BLOCK_ELEMENTS = 4_000_000
+
+CLOSED_FORM = "closed form"
+
+
+@dataclass(frozen=True)
+class EmbeddedDistance:
+    """Picklable distance function between two vectors, through the map of a fitted metric."""
+
+    metric: OrdinalMetric
+
+    def __call__(self, u: ArrayLike, v: ArrayLike) -> float:
+        """Distance between u (d,) and v (d,)."""
+        return float(self.metric.pair_distance(np.stack([np.asarray(u), np.asarray(v)])[None])[0])
+
+
+class OrdinalMetric(LearnedMetric):
+    r"""Distance that puts a sample at its grade and, inside the grade, similar samples first.
+
+    .. math:: d^2(x, x') = \|f(x) - f(x')\|^2 + \lambda^2\|x - x'\|^2
+
+    The order map f sends samples to the ideal positions y of their labels, found by classical MDS of the label
+    distances \|a - b\| + β. It is linear or in the space of a kernel and minimises, for samples and positions of
+    unit mean square,
+
+    .. math:: \frac1{2n}\sum_i\|f(x_i) - y_i\|^2 + \frac\alpha2\left(\|f\|^2 + \nu\,\mathrm{tr}(Z^TGZ)\right)
+              + \frac\mu P\sum_p\left(\|f(x_i) - f(x_j)\|^2 - \tau\|x_i - x_j\|^2\right)^2 .
+
+    G is the Laplacian of the neighbour graph of labelled and unlabelled samples, Z their positions, p runs over
+    the P pairs of target neighbours. With μ = 0 the solution is a closed form, and what would happen without any
+    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Dimension s of the order map; by default 2, or 1 for two labels.
+    beta : float, default=1.0
+        Added between different labels, in units of the standard deviation of the labels. 0 makes the grades a
+        line (regression), large values make them equally far from each other (classification).
+    alpha : float or "auto", default="auto"
+        Ridge, relative to the scatter of the features: how smooth f is.
+    mu : float, default=0.0
+        Weight of the local term, which asks target neighbours to keep their distances in f as well.
+    locality : float or "auto", default="auto"
+        λ: the share of the original distance.
+    n_neighbors : int, default=5
+        Target neighbours of each sample, for the local term.
+    kernel : {"auto", "linear", "rbf"}, default="auto"
+        ``"rbf"`` is a Gaussian and a linear part, see :class:`~ordrank.smoothing.KernelMap`.
+    width : float or "auto", default="auto"
+        Of the Gaussian; 1 means that it falls to 1/e at the typical distance of two samples.
+    nu : float or "auto", default="auto"
+        Weight of the graph relative to the ridge. ``"auto"`` uses the graph only where it helps.
+    tau : float, default=1.0
+        Share of their squared distance that target neighbours should keep in f.
+    class_weight : {"balanced"}, optional
+        Let every label count the same, however many samples it has.
+    label_distances : array-like of shape (m, m), optional
+        Distances between the m distinct labels in rising order, instead of \|a - b\| + β.
+    repair : {"error", "cailliez", "nearest"}, default="error"
+        What to do with given label distances that are not Euclidean.
+    max_iter, tol : int and float, default=200 and 1e-6
+        Of the solver, which is needed for μ > 0 only.
+    random_state : int, RandomState or None, default=0
+        Draws landmarks and samples to validate on where there are more than a few hundred.
+
+    Attributes
+    ----------
+    kernel_, width_, alpha_, nu_, locality_, n_components_
+        What was chosen, or given.
+    candidates_ : list of Candidate
+        Everything that was tried: recipe, score, leave-one-out displacement and mean error of the grades.
+    mean_, size_ : ndarray of shape (d,) and float
+        Mean and root mean square of the training samples, with which samples are brought to unit size.
+    labels_, label_positions_ : ndarray of shape (m,) and (m, s)
+        Distinct labels and their ideal positions.
+    order_components_ : ndarray of shape (s, d)
+        f of a linear map, for samples in their own units.
+    landmarks_, coefficients_, offset_
+        f of a kernel map: ``kernel(x, landmarks_) @ coefficients_ - offset_`` for x of unit size.
+    neighborhoods_ : Neighborhoods
+        Nearest neighbours of training samples, each left out of the fit; only if ``mu`` is 0.
+    objective_, n_iter_, stop_reason_, history_
+        Value of the objective, and what the solver did.
+    n_features_in_ : int
+        Number of features; ``feature_names_in_`` where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ordrank import OrdinalMetric
+    >>> rng = np.random.default_rng(0)
+    >>> X, grade = rng.normal(size=(60, 8)), np.repeat([1, 2, 5], 20)
+    >>> X[:, 0] += grade
+    >>> metric = OrdinalMetric().fit(X, grade)
+    >>> metric.n_components_, metric.transform(X).shape
+    (2, (60, 10))
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        beta: float = 1.0,
+        alpha: float | Literal["auto"] = "auto",
+        mu: float = 0.0,
+        locality: float | Literal["auto"] = "auto",
+        n_neighbors: int = 5,
+        kernel: Literal["auto", "linear", "rbf"] = "auto",
+        width: float | Literal["auto"] = "auto",
+        nu: float | Literal["auto"] = "auto",
+        tau: float = 1.0,
+        class_weight: Literal["balanced"] | None = None,
+        label_distances: ArrayLike | None = None,
+        repair: Literal["error", "cailliez", "nearest"] = "error",
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.beta = beta
+        self.alpha = alpha
+        self.mu = mu
+        self.locality = locality
+        self.n_neighbors = n_neighbors
+        self.kernel = kernel
+        self.width = width
+        self.nu = nu
+        self.tau = tau
+        self.class_weight = class_weight
+        self.label_distances = label_distances
+        self.repair = repair
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        unlabeled: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the distance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples; scaled here as a whole, so that only proportions between features matter.
+        y : array-like of shape (n,)
+            Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
+        unlabeled : array-like of shape (n_unlabeled, d), optional
+            More samples, without labels. Where they help, they shape the map.
+        sample_weight : array-like of shape (n,), optional
+            How much each sample counts; samples of weight 0 are left out.
+
+        Returns
+        -------
+        OrdinalMetric
+            Itself.
+        """
+        self._check_parameters()
+        samples, labels = self._validated(X, y)
+        samples, labels, weights = self._weighted(samples, labels, sample_weight)
+        others = self._validated_unlabeled(unlabeled, samples)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        pictures = self._prepare(samples, labels, weights, others, rng)
+        # The matrices are small: threads of a BLAS would wait for each other longer than they work.
+        with threadpool_limits(1, "blas"):
+            self._learn(pictures, labels, rng)
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Map samples to the space in which Euclidean distance is the learned one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, s + d)
+            The order map in the first s columns, then λ times the samples of unit size; (n, s) if λ is 0.
+        """
+        check_is_fitted(self)
+        checked = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        unit = self._unit(checked)
+        order = self._order(unit).astype(checked.dtype, copy=False)
+        if self.locality_ == 0:
+            return order
+        return np.hstack([order, checked.dtype.type(self.locality_) * unit])
+
+    def get_mahalanobis_matrix(self) -> FloatArray:
+        """A with d² = (x - x′)ᵀA(x - x′), of shape (d, d); a linear map has one, a kernel map does not."""
+        check_is_fitted(self)
+        if self.kernel_ != "linear":
+            raise InputError(
+                "a kernel map has no Mahalanobis matrix; use transform or pair_distance, or fit with kernel='linear'"
+            )
+        L = self.order_components_
+        return L.T @ L + (self.locality_ / self.size_) ** 2 * np.eye(L.shape[1])
+
+    def get_metric(self) -> EmbeddedDistance:
+        """Learned distance as a function of two vectors, for libraries that take a callable."""
+        check_is_fitted(self)
+        return EmbeddedDistance(self)
+
+    def _check_parameters(self) -> None:
+        if self.n_components is not None:
+            check_integer("n_components", self.n_components, minimum=1)
+        check_integer("n_neighbors", self.n_neighbors, minimum=1)
+        check_integer("max_iter", self.max_iter, minimum=1)
+        check_number("beta", self.beta, at_least=0)
+        for name in ("mu", "tau", "tol"):
+            check_number(name, getattr(self, name), at_least=0)
+        for name, bounds in {
+            "alpha": {"above": 0.0},
+            "width": {"above": 0.0},
+            "nu": {"at_least": 0.0},
+            "locality": {"at_least": 0.0},
+        }.items():
+            if not _is_auto(getattr(self, name)):
+                check_number(name, getattr(self, name), **bounds)
+        check_choice("kernel", self.kernel, ("auto", "linear", "rbf"))
+        check_choice("repair", self.repair, ("error", "cailliez", "nearest"))
+        if self.class_weight is not None:
+            check_choice("class_weight", self.class_weight, ("balanced",))
+
+    def _weighted(
+        self, X: NDArray[np.floating], labels: OrdinalLabels, sample_weight: ArrayLike | None
+    ) -> tuple[NDArray[np.floating], OrdinalLabels, FloatArray]:
+        """Samples that count, with weights of mean 1."""
+        weights = np.ones(len(X))
+        if sample_weight is not None:
+            weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+            if weights.ndim != 1:
+                raise InputError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
+            check_consistent_length(X, weights)
+            if weights.min() < 0:
+                raise InputError(f"sample_weight has negative values, the smallest is {weights.min():g}")
+            counted = weights > 0
+            if not counted.any():
+                raise InputError("Sample weights must contain at least one non-zero number.")
+            X, weights = X[counted], weights[counted]
+            labels = ordinal_labels(labels.values[counted], labels.names)
+        if self.class_weight == "balanced":
+            weights = weights / np.bincount(labels.index, weights)[labels.index]
+        return X, labels, weights / weights.mean()
+
+    def _validated_unlabeled(self, unlabeled: ArrayLike | None, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        if unlabeled is None:
+            return X[:0]
+        others: NDArray[np.floating] = validate_data(self, unlabeled, reset=False, dtype=X.dtype, ensure_min_samples=0)
+        return others
+
+    def _prepare(
+        self,
+        X: NDArray[np.floating],
+        labels: OrdinalLabels,
+        weights: FloatArray,
+        others: NDArray[np.floating],
+        rng: np.random.Generator,
+    ) -> Pictures:
+        """Bring samples and positions to unit mean square, and join all samples to a graph."""
+        self.labels_ = labels.distinct
+        share = weights / weights.sum()
+        self.mean_ = share @ X.astype(np.float64, copy=False)
+        centred = X - self.mean_.astype(X.dtype)
+        self.size_ = float(np.sqrt(share @ np.einsum("ij,ij->i", centred, centred, dtype=np.float64)))
+        label_weights: FloatArray = np.bincount(labels.index, weights).astype(np.float64)
+        if self.size_ == 0:
+            raise InputError("all samples that count are identical; there is no distance to learn")
+        self.label_positions_ = self._place(labels, label_weights)
+        Y = self.label_positions_[labels.index]
+        if not len(others) or (not _is_auto(self.nu) and self.nu == 0):
+            return Pictures(self._unit(X), Y, weights)
+        everything = self._unit(np.vstack([X, draw_landmarks(others, MOST_UNLABELED, rng)]))
+        return Pictures(everything, Y, weights, graph_laplacian(everything))
+
+    def _place(self, labels: OrdinalLabels, label_weights: FloatArray) -> FloatArray:
+        """Ideal positions of the labels, of weighted mean square 1."""
+        m = len(labels.distinct)
+        wanted = USUAL_COMPONENTS if self.n_components is None else self.n_components
+        self.n_components_ = min(wanted, m - 1) if self.n_components is None else wanted
+        kept = min(wanted, m - 1)
+        if self.label_distances is not None:
+            points = place_labels(self.label_distances, kept, label_weights, self.repair, stacklevel=5).points
+        else:
+            reach = labels.distinct[-1] - labels.distinct[0]
+            if not 1e-100 < reach < 1e100:
+                raise InputError(f"labels that reach over {reach:.1g} leave the range of arithmetic; scale them")
+            share = label_weights / label_weights.sum()
+            spread = np.sqrt(share @ (labels.distinct - share @ labels.distinct) ** 2)
+            points = embed_labels(labels.distinct / spread, kept, beta=self.beta, weights=label_weights)
+        size = np.sqrt(label_weights @ np.einsum("ij,ij->i", points, points) / label_weights.sum())
+        return np.pad(points / size, [(0, 0), (0, self.n_components_ - kept)])
+
+    def _learn(self, pictures: Pictures, labels: OrdinalLabels, rng: np.random.Generator) -> None:
+        recipe = self._choose(pictures, labels.values, rng)
+        self.kernel_ = "linear" if recipe.width is None else "rbf"
+        self.width_, self.nu_, self.alpha_ = recipe.width, recipe.nu, recipe.alpha
+        design = Design(pictures, self._feature_map(pictures.X, rng))
+        path = design.path(recipe.nu)
+        fit = path.at(recipe.alpha)
+        B = self._coefficients(fit, pictures, labels)
+        self._keep(design, design.of_map(B, recipe.nu), path.feature_mean @ B)
+        ballots = Ballots(pictures.labelled, labels.values, BALLOTS, rng)
+        order = fit.squared_distances_left_out(ballots.rows)
+        self.locality_ = ballots.choose_locality(order) if _is_auto(self.locality) else float(self.locality)
+        if self.mu == 0:
+            self.neighborhoods_ = ballots.neighborhoods(order, self.locality_)
+
+    def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> Recipe:
+        widths: list[float | None] = [] if self.kernel == "rbf" else [None]
+        if self.kernel != "linear":
+            widths += _values(self.width, WIDTHS)
+        nus = [0.0] if pictures.laplacian is None else _values(self.nu, (0.0, *NUS))
+        grids = Grids(widths, nus, _values(self.alpha, ALPHAS))
+        self.candidates_: list[Candidate] = []
+        if len(grids.widths) * len(grids.nus) * len(grids.alphas) == 1:
+            return Recipe(grids.widths[0], grids.nus[0], grids.alphas[0])
+        recipe, self.candidates_ = choose_recipe(pictures, labels, grids, rng)
+        return recipe
+
+    def _feature_map(self, X: NDArray[np.floating], rng: np.random.Generator) -> LinearMap | KernelMap:
+        if self.width_ is None:
+            return LinearMap()
+        return KernelMap(X if len(X) <= EXACT_SAMPLES else draw_landmarks(X, LANDMARKS, rng), self.width_)
+
+    def _coefficients(self, fit: RidgeFit, pictures: Pictures, labels: OrdinalLabels) -> FloatArray:
+        """Coefficients of the order map, (p, s): the closed form, and from there the solver if μ > 0."""
+        path = fit.path
+        ridge = fit.alpha * path.scatter
+        features = path.centred / path.root[:, None]
+        local = self._local_term(pictures, labels)
+        objective = CMDSObjective(features, path.Y, local, alpha=ridge, free_scale=False, weights=path.weights)
+        start = objective.pack(np.ascontiguousarray(fit.coefficients().T), 1.0)
+        total = path.weights.sum()
+        if local is None:
+            self.objective_ = objective.value(start, objective.image(start)) / total
+            self.n_iter_, self.stop_reason_, self.history_ = 1, CLOSED_FORM, ()
+            return fit.coefficients()
+        result = lbfgs(objective, start, max_iter=self.max_iter, tol=self.tol)
+        self._record(result, "Raise max_iter, or lower mu.")
+        self.objective_ = result.value / total
+        return objective.unpack(result.x)[0].T
+
+    def _local_term(self, pictures: Pictures, labels: OrdinalLabels) -> LocalityTerm | None:
+        if self.mu == 0:
+            return None
+        X = pictures.labelled.astype(np.float64, copy=False)
+        neighbors = target_neighbors(X, labels.index, self.n_neighbors)
+        if not len(neighbors):
+            return None
+        pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
+        weight = self.mu * pictures.weights.sum() / len(neighbors)
+        return LocalityTerm(pairs, self.tau * neighbors.squared_distances, weight)
+
+    def _keep(self, design: Design, B: FloatArray, offset: FloatArray) -> None:
+        """Keep what ``transform`` needs."""
+        dtype = design.dtype
+        if isinstance(design.feature_map, KernelMap):
+            self.landmarks_ = design.feature_map.landmarks
+            self.coefficients_ = design.feature_map.on_landmarks(B).astype(dtype)
+        else:
+            self.order_components_ = (B.T / self.size_).astype(dtype)
+        self.offset_ = offset
+
+    def _unit(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        return np.asarray((X - self.mean_.astype(X.dtype)) / X.dtype.type(self.size_))
+
+    def _order(self, unit: NDArray[np.floating]) -> FloatArray:
+        """Positions of samples of unit size, (n, s), a block at a time."""
+        if self.width_ is None:
+            return unit @ (self.order_components_.T * self.size_) - self.offset_
+        rows = max(1, _BLOCK_ELEMENTS // len(self.landmarks_))
+        blocks = [
+            kernel(unit[start : start + rows], self.landmarks_, self.width_) @ self.coefficients_
+            for start in range(0, len(unit), rows)
+        ]
+        return np.vstack(blocks) - self.offset_
+
+    def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        return np.linalg.norm(self.transform(first) - self.transform(second), axis=1)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_ + (self.n_features_in_ if self.locality_ > 0 else 0)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _values(given: Any, automatic: Sequence[float]) -> list[float]:
+    return list(automatic) if _is_auto(given) else [float(given)]

@@ -1,0 +1,453 @@
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.metrics import mean_absolute_error
+from sklearn.pipeline import make_pipeline
+
+from ordrank import CMDSMetric, OrdinalMetric, OrdinalRanker
+from ordrank.datasets import make_fruit
+from ordrank.errors import InputError, RepairedDistancesWarning
+from ordrank.estimators import ordinal_metric
+from ordrank.metrics import inside_grade, same_subject_precision
+
+FIXED = {
+    "linear": OrdinalMetric(kernel="linear", alpha=0.01, locality=0.3),
+    "rbf": OrdinalMetric(kernel="rbf", width=0.5, alpha=0.01, locality=0.3),
+    "local": OrdinalMetric(kernel="linear", alpha=0.01, locality=0.3, mu=0.1, tol=1e-12),
+}
+
+
+@pytest.fixture(params=FIXED)
+def fixed(request):
+    return clone(FIXED[request.param])
+
+
+def curved(n, labels, seed=0, noise=0.1, d=6):
+    """Samples on a spiral that is walked along as the label rises, with features beside it that say nothing."""
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(size=n)
+    X = rng.normal(size=(n, d)) * np.sqrt(5.0 / d)
+    X[:, :2] *= 0.1
+    X[:, 0] += (1 + 2 * t) * np.cos(4 * t)
+    X[:, 1] += (1 + 2 * t) * np.sin(4 * t)
+    X += noise * rng.normal(size=X.shape)
+    return X, labels(t)
+
+
+def distances(metric, X):
+    return np.linalg.norm(np.diff(metric.transform(X), axis=0), axis=1)
+
+
+# --- the objective -------------------------------------------------------------------------------------------
+
+
+def test_the_linear_map_minimises_the_stated_objective(graded):
+    X, y = graded
+    metric = OrdinalMetric(kernel="linear", alpha=0.05, locality=0.0).fit(X, y)
+    unit = (X - metric.mean_) / metric.size_
+    Y = metric.label_positions_[np.searchsorted(metric.labels_, y)]
+    assert (unit**2).sum(axis=1).mean() == pytest.approx(1)
+    assert (Y**2).sum(axis=1).mean() == pytest.approx(1)
+
+    def objective(L):
+        # Relative to the scatter, which is 1 for samples of unit size.
+        return 0.5 * ((unit @ L.T - Y) ** 2).sum(axis=1).mean() + 0.5 * 0.05 * (L**2).sum()
+
+    best = metric.order_components_ * metric.size_
+    assert objective(best) == pytest.approx(metric.objective_)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        assert objective(best + 1e-3 * rng.normal(size=best.shape)) > metric.objective_
+
+
+def test_the_local_term_moves_target_neighbours_towards_their_distance(graded):
+    X, y = graded
+
+    def excess(mu):
+        metric = OrdinalMetric(kernel="linear", alpha=1e-4, locality=0.0, mu=mu, max_iter=500).fit(X, y)
+        Z, unit = metric.transform(X), (X - metric.mean_) / metric.size_
+        from ordrank.neighbors import target_neighbors
+
+        pairs = target_neighbors(unit, np.searchsorted(metric.labels_, y), 5)
+        mapped = ((Z[pairs.first] - Z[pairs.second]) ** 2).sum(axis=1)
+        return np.mean((mapped - pairs.squared_distances) ** 2), metric
+
+    without, plain = excess(0.0)
+    with_term, local = excess(10.0)
+    assert with_term < 0.7 * without
+    assert plain.stop_reason_ == "closed form"
+    assert local.n_iter_ > 1
+    assert local.history_[-1].value < local.history_[0].value
+    assert not hasattr(local, "neighborhoods_")
+
+
+def test_distances_have_two_parts(fixed, graded):
+    X, y = graded
+    metric = fixed.fit(X, y)
+    Z = metric.transform(X)
+    assert Z.shape == (90, 2 + 6)
+    np.testing.assert_allclose(Z[:, 2:], 0.3 * (X - metric.mean_) / metric.size_)
+    order = clone(fixed).set_params(locality=0.0).fit(X, y).transform(X)
+    np.testing.assert_allclose(order, Z[:, :2], atol=1e-10)
+
+
+def test_positions_of_labels_follow_their_distances(graded):
+    X, y = graded
+    positions = OrdinalMetric(alpha=0.1).fit(X, y).label_positions_
+    a, b, c = positions
+    assert np.linalg.norm(a - c) > np.linalg.norm(b - c) > np.linalg.norm(a - b)
+    line = OrdinalMetric(alpha=0.1, beta=0.0, n_components=1).fit(X, y).label_positions_[:, 0]
+    assert (line[2] - line[1]) / (line[1] - line[0]) == pytest.approx(3)  # gaps count: 1, 2, 5
+    simplex = OrdinalMetric(alpha=0.1, beta=1e6).fit(X, y).label_positions_
+    sides = [np.linalg.norm(simplex[i] - simplex[j]) for i, j in ((0, 1), (1, 2), (0, 2))]
+    np.testing.assert_allclose(sides, sides[0], rtol=1e-4)
+
+
+# --- laws ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["auto", *FIXED])
+def lawful(request):
+    return OrdinalMetric() if request.param == "auto" else clone(FIXED[request.param])
+
+
+def test_invariant_to_translation_scale_and_rotation(lawful, graded):
+    X, y = graded
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
+    moved = 1000 * (X @ rotation) + np.arange(6)
+    expected = distances(clone(lawful).fit(X, y), X)
+    np.testing.assert_allclose(distances(lawful.fit(moved, y), moved), expected, rtol=1e-5)
+
+
+def test_invariant_to_shift_and_scale_of_labels(lawful, graded):
+    X, y = graded
+    expected = distances(clone(lawful).fit(X, y), X)
+    np.testing.assert_allclose(distances(lawful.fit(X, 7 * y - 100), X), expected, rtol=1e-6)
+
+
+def test_invariant_to_the_order_of_samples(lawful, graded):
+    X, y = graded
+    order = np.random.default_rng(1).permutation(len(X))
+    expected = distances(clone(lawful).fit(X, y), X)
+    np.testing.assert_allclose(distances(lawful.fit(X[order], y[order]), X), expected, rtol=1e-5)
+
+
+def test_a_weight_is_a_number_of_copies(graded):
+    X, y = graded
+    counts = np.random.default_rng(0).integers(0, 4, size=90)
+    for name in ("linear", "rbf"):
+        weighted = clone(FIXED[name]).fit(X, y, sample_weight=counts)
+        copied = clone(FIXED[name]).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+        np.testing.assert_allclose(weighted.transform(X), copied.transform(X), atol=1e-6)
+
+
+def test_balanced_weights_make_labels_count_the_same():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0.0, 1.0, 2.0], [300, 40, 20])
+    X = rng.normal(size=(360, 3))
+    X[:, 0] += 0.8 * y
+    queries, truth = rng.normal(size=(600, 3)), np.repeat([0.0, 1.0, 2.0], 200)
+    queries[:, 0] += 0.8 * truth
+
+    def errors(class_weight):
+        metric = OrdinalMetric(class_weight=class_weight, kernel="linear").fit(X, y)
+        positions = metric.transform(queries)[:, :2]
+        gaps = np.linalg.norm(positions[:, None] - metric.label_positions_[None], axis=2)
+        wrong = np.abs(gaps.argmin(axis=1) - truth)
+        return wrong[truth == 2].mean()
+
+    assert errors("balanced") < 0.7 * errors(None)
+
+
+def test_single_precision_stays_single(fixed, graded):
+    X, y = graded
+    double, single = clone(fixed).fit(X, y), fixed.fit(X.astype(np.float32), y)
+    Z = single.transform(X.astype(np.float32))
+    assert Z.dtype == np.float32
+    np.testing.assert_allclose(Z, double.transform(X), atol=1e-3)
+
+
+# --- quality, out of sample --------------------------------------------------------------------------------------
+
+LABELS = {
+    "2 labels": lambda t: (t > 0.5).astype(float),
+    "5 labels": lambda t: np.floor(5 * t),
+    "50 labels": lambda t: np.floor(50 * t),
+    "continuous": lambda t: 7 + 100 * t,
+}
+
+
+@pytest.mark.parametrize("d", [6, 400], ids=["n >> d", "n < d"])
+@pytest.mark.parametrize("labels", LABELS)
+def test_grades_of_new_samples(labels, d):
+    X, y = curved(400, LABELS[labels], d=d, noise=0.0)
+    train, test = slice(0, 200), slice(200, None)
+    ranker = OrdinalRanker().fit(X[train], y[train])
+    error = mean_absolute_error(y[test], ranker.predict(X[test]))
+    guess = mean_absolute_error(y[test], np.full(200, np.median(y[train])))
+    plain = mean_absolute_error(y[test], OrdinalRanker("passthrough").fit(X[train], y[train]).predict(X[test]))
+    assert error < 0.1 * guess
+    assert error < plain + 0.02 * guess
+
+
+def test_thousands_of_labels_cost_no_square_of_their_number():
+    X, y = curved(20_000, lambda t: t)
+    assert len(np.unique(y)) == 20_000
+    begin = time.perf_counter()
+    metric = OrdinalMetric(kernel="linear", alpha=0.01, locality=0.1).fit(X, y)
+    assert time.perf_counter() - begin < 20
+    assert metric.label_positions_.shape == (20_000, 2)
+    assert np.corrcoef(metric.label_positions_[:, 0], metric.labels_)[0, 1] > 0.99
+
+
+def test_the_kernel_is_used_where_the_order_is_curved():
+    X, y = curved(300, lambda t: np.floor(5 * t))
+    assert OrdinalMetric().fit(X, y).kernel_ == "rbf"
+
+
+def test_a_straight_order_gets_a_map_that_is_as_good_as_the_linear_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20))
+    y = np.round(X[:, 0] + 0.2 * rng.normal(size=300))
+    chosen = OrdinalRanker().fit(X[:150], y[:150]).predict(X[150:])
+    linear = OrdinalRanker(OrdinalMetric(kernel="linear")).fit(X[:150], y[:150]).predict(X[150:])
+    assert mean_absolute_error(y[150:], chosen) < 1.1 * mean_absolute_error(y[150:], linear)
+
+
+def test_both_aims_of_a_ranking():
+    fruit = make_fruit(400, size=32, random_state=3)
+    X = PCA(60, random_state=0).fit_transform(fruit.images.reshape(400, -1).astype(float))
+    grade, plant = fruit.grade, fruit.plant
+
+    def aims(ranker):
+        ranker.fit(X[:250], grade[:250])
+        inside = inside_grade(ranker.rank(X[250:], k=250), grade[250:], 3)
+        error = mean_absolute_error(grade[250:], ranker.predict(X[250:]))
+        return error, same_subject_precision(inside, plant[:250], plant[250:])
+
+    ours, order_only = aims(OrdinalRanker()), aims(OrdinalRanker(OrdinalMetric(locality=0.0)))
+    paper = CMDSMetric(2, solver="fast", scale="fixed", init="lstsq", mu=0.0, alpha=0.01 * float((X**2).sum()))
+    assert ours[0] < aims(OrdinalRanker(paper, n_neighbors=5))[0]
+    assert ours[0] < order_only[0] + 0.03
+    assert ours[1] > 1.5 * order_only[1]
+
+
+# --- unlabelled samples --------------------------------------------------------------------------------------------
+
+
+def turning_heads(seed, n_heads=12, n_frames=60):
+    """Frames of heads that turn, each with a label: like UMIST, a label is a set of curves."""
+    rng = np.random.default_rng(seed)
+    angle = np.sort(rng.uniform(0, 2 * np.pi, size=(n_heads, n_frames)), axis=1)[..., None]
+    centre, first, second = rng.normal(size=(3, n_heads, 1, 20))
+    X = 0.7 * centre + np.cos(angle) * first + np.sin(angle) * second + 0.02 * rng.normal(size=(n_heads, n_frames, 20))
+    y = np.repeat(np.arange(n_heads) % 3, n_frames).astype(float)
+    order = rng.permutation(n_heads * n_frames)
+    return X.reshape(-1, 20)[order], y[order]
+
+
+def test_unlabelled_samples_help_on_queries_they_were_not():
+    X, y = turning_heads(0)
+    labelled, others, queries = slice(0, 60), slice(60, 400), slice(400, None)
+    alone = OrdinalRanker().fit(X[labelled], y[labelled])
+    helped = OrdinalRanker().fit(X[labelled], y[labelled], unlabeled=X[others])
+    assert helped.metric_.nu_ > 0
+    error = mean_absolute_error(y[queries], helped.predict(X[queries]))
+    assert error < 0.7 * mean_absolute_error(y[queries], alone.predict(X[queries]))
+    assert helped.rank(X[queries], k=5).indices.max() < 60
+
+
+def test_unlabelled_samples_without_structure_are_left_aside():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 10))
+    y = np.round(X[:, 0])
+    alone = OrdinalMetric().fit(X[:100], y[:100])
+    helped = OrdinalMetric().fit(X[:100], y[:100], unlabeled=X[100:])
+    assert helped.nu_ == 0
+    np.testing.assert_allclose(helped.transform(X), alone.transform(X), atol=1e-4)
+
+
+def test_no_unlabelled_samples_are_none(graded):
+    X, y = graded
+    none = OrdinalMetric().fit(X, y, unlabeled=X[:0])
+    np.testing.assert_array_equal(none.transform(X), OrdinalMetric().fit(X, y).transform(X))
+
+
+def test_pipelines_prepare_unlabelled_samples_too():
+    X, y = turning_heads(1)
+    pipeline = OrdinalRanker(make_pipeline(PCA(15), OrdinalMetric())).fit(X[:60], y[:60], unlabeled=X[60:300])
+    head = PCA(15).fit(X[:60])
+    by_hand = OrdinalMetric().fit(head.transform(X[:60]), y[:60], unlabeled=head.transform(X[60:300]))
+    assert pipeline.metric_[-1].nu_ == by_hand.nu_ > 0
+    np.testing.assert_allclose(pipeline.embedding_, by_hand.transform(head.transform(X[:60])), atol=1e-6)
+
+
+def test_a_metric_that_cannot_use_them_says_so(graded):
+    X, y = graded
+    with pytest.raises(InputError, match="CMDSMetric does not learn from unlabelled samples; use OrdinalMetric"):
+        OrdinalRanker(CMDSMetric()).fit(X, y, unlabeled=X)
+
+
+@pytest.mark.parametrize("estimator", [OrdinalMetric(), OrdinalRanker()], ids=repr)
+def test_unlabelled_samples_of_another_shape_or_with_gaps_are_refused(estimator, graded):
+    X, y = graded
+    with pytest.raises(ValueError, match="features"):
+        estimator.fit(X, y, unlabeled=X[:, :3])
+    gap = X.copy()
+    gap[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        estimator.fit(X, y, unlabeled=gap)
+
+
+# --- many samples --------------------------------------------------------------------------------------------------
+
+
+def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
+    X, y = curved(900, lambda t: np.floor(5 * t), seed=4)
+    metric = OrdinalMetric(kernel="rbf", width=1.0, alpha=1e-3, locality=0.2)
+    exact = clone(metric).fit(X[:600], y[:600])
+    monkeypatch.setattr(ordinal_metric, "EXACT_SAMPLES", 100)
+    errors = {}
+    for m in (30, 100, 300):
+        monkeypatch.setattr(ordinal_metric, "LANDMARKS", m)
+        approximate = clone(metric).fit(X[:600], y[:600])
+        assert len(approximate.landmarks_) == m
+        Z, expected = (one.transform(X[600:])[:, :2] for one in (approximate, exact))
+        errors[m] = np.linalg.norm(Z - expected) / np.linalg.norm(expected)
+    assert errors[30] > errors[100] > errors[300]
+    assert errors[300] < 0.02
+
+
+def test_the_same_random_state_gives_the_same_metric(monkeypatch):
+    monkeypatch.setattr(ordinal_metric, "EXACT_SAMPLES", 100)
+    monkeypatch.setattr(ordinal_metric, "LANDMARKS", 50)
+    X, y = curved(700, lambda t: np.floor(5 * t))
+    one, same, other = (OrdinalMetric(random_state=seed).fit(X, y) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.transform(X), same.transform(X))
+    assert not np.array_equal(one.landmarks_, other.landmarks_)
+
+
+# --- what can be read, what is refused -------------------------------------------------------------------------------
+
+
+def test_everything_chosen_can_be_read(graded):
+    metric = OrdinalMetric().fit(*graded)
+    assert metric.kernel_ in ("linear", "rbf")
+    assert metric.locality_ >= 0
+    recipes = [candidate.recipe for candidate in metric.candidates_]
+    chosen = next(c for c in metric.candidates_ if (c.recipe.width, c.recipe.alpha) == (metric.width_, metric.alpha_))
+    assert chosen.score == min(c.score for c in metric.candidates_ if c.mistake is not None)
+    assert len(set(recipes)) == len(recipes) == 8 * 13
+    assert OrdinalMetric(kernel="linear", alpha=0.1).fit(*graded).candidates_ == []
+
+
+def test_what_is_given_is_kept(graded):
+    metric = OrdinalMetric(3, kernel="rbf", width=0.7, alpha=0.02, locality=0.4).fit(*graded)
+    assert (metric.kernel_, metric.width_, metric.alpha_, metric.locality_) == ("rbf", 0.7, 0.02, 0.4)
+    assert metric.label_positions_.shape == (3, 3)  # three labels fill two dimensions; the third is zero
+    assert not metric.label_positions_[:, 2].any()
+
+
+def test_a_kernel_map_has_no_mahalanobis_matrix(graded):
+    X, y = graded
+    with pytest.raises(InputError, match="kernel='linear'"):
+        OrdinalMetric(kernel="rbf").fit(X, y).get_mahalanobis_matrix()
+    metric = OrdinalMetric(kernel="linear", locality=0.5).fit(X, y)
+    delta = X[0] - X[1]
+    assert np.sqrt(delta @ metric.get_mahalanobis_matrix() @ delta) == pytest.approx(metric.get_metric()(X[0], X[1]))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"n_components": 0}, "n_components must be an integer of at least 1"),
+        ({"alpha": 0}, "alpha must be a number above 0"),
+        ({"alpha": "none"}, "alpha must be a number above 0"),
+        ({"width": -1}, "width must be a number above 0"),
+        ({"locality": -0.1}, "locality must be a number at least 0"),
+        ({"nu": -1}, "nu must be a number at least 0"),
+        ({"beta": -0.1}, "beta must be a number at least 0"),
+        ({"mu": float("nan")}, "mu must be a number at least 0"),
+        ({"tau": -1}, "tau must be a number at least 0"),
+        ({"kernel": "poly"}, "kernel must be one of 'auto', 'linear', 'rbf'"),
+        ({"class_weight": "heavy"}, "class_weight must be one of 'balanced'"),
+        ({"repair": "no"}, "repair must be one of"),
+    ],
+)
+def test_wrong_parameters_are_named(parameters, sentence, graded):
+    with pytest.raises(InputError, match=sentence):
+        OrdinalMetric(**parameters).fit(*graded)
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        (np.full(90, -1.0), "negative values, the smallest is -1"),
+        (np.ones(89), "inconsistent numbers of samples"),
+        (np.ones((90, 2)), "1D array"),
+        (np.full(90, np.nan), "NaN"),
+    ],
+)
+def test_wrong_weights_are_named(weights, sentence, graded):
+    with pytest.raises(ValueError, match=sentence):
+        OrdinalMetric().fit(*graded, sample_weight=weights)
+
+
+def test_weights_that_leave_one_label_are_refused(graded):
+    X, y = graded
+    with pytest.raises(InputError, match="same label"):
+        OrdinalMetric().fit(X, y, sample_weight=(y == 1).astype(float))
+
+
+def test_weights_that_leave_one_point_are_refused():
+    X = np.array([[0.0, 0], [0, 0], [1, 1], [2, 0]])
+    with pytest.raises(InputError, match="all samples that count are identical"):
+        OrdinalMetric().fit(X, [0, 1, 1, 0], sample_weight=[1, 1, 0, 0])
+
+
+def test_own_label_distances_are_used_and_repaired(graded):
+    X, y = graded
+    D = np.array([[0.0, 1, 10], [1, 0, 1], [10, 1, 0]])
+    with pytest.raises(InputError, match="not Euclidean"):
+        OrdinalMetric(label_distances=D, alpha=0.1).fit(X, y)
+    with pytest.warns(RepairedDistancesWarning) as record:
+        OrdinalMetric(label_distances=D, alpha=0.1, repair="nearest").fit(X, y)
+    assert record[0].filename == __file__
+    even = OrdinalMetric(label_distances=1 - np.eye(3), alpha=0.1).fit(X, y).label_positions_
+    assert np.linalg.norm(even[0] - even[1]) == pytest.approx(np.linalg.norm(even[0] - even[2]))
+
+
+def test_labels_beyond_arithmetic_are_refused(graded):
+    X, y = graded
+    with pytest.raises(InputError, match="leave the range of arithmetic"):
+        OrdinalMetric().fit(X, 1e200 * y)
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 9), st.integers(1, 4), st.integers(0, 100))
+def test_few_samples_are_enough(n, d, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, d)), np.arange(n) % 2
+    metric = OrdinalMetric().fit(X, y)
+    assert np.isfinite(metric.transform(X)).all()
+    assert set(OrdinalRanker().fit(X, y).predict(X)) <= {0, 1}
+
+
+def test_a_default_fit_is_a_small_multiple_of_one_fit():
+    X, y = curved(600, lambda t: np.floor(5 * t), d=30)
+    one = OrdinalMetric(kernel="rbf", width=1.0, alpha=1e-3, locality=0.2)
+    seconds = {}
+    for name, metric in (("one", one), ("auto", OrdinalMetric())):
+        metric.fit(X, y)
+        times = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            metric.fit(X, y)
+            times.append(time.perf_counter() - begin)
+        seconds[name] = min(times)
+    assert seconds["auto"] < 30 * seconds["one"]

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+
+from ordrank.smoothing import KernelMap, LinearMap, RidgePath
+from ordrank.smoothing.kernels import LINEAR_SHARE, kernel
+
+
+@pytest.fixture
+def samples():
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    return (X - X.mean(axis=0)) / np.sqrt(((X - X.mean(axis=0)) ** 2).sum(axis=1).mean())
+
+
+def test_the_kernel_is_a_gaussian_and_a_linear_part(samples):
+    x, y = samples[:2]
+    expected = np.exp(-0.5 * 0.7 * ((x - y) ** 2).sum()) + LINEAR_SHARE * x @ y
+    assert kernel(samples, samples, 0.7)[0, 1] == pytest.approx(expected)
+    assert kernel(samples.astype(np.float32), samples, 0.7).dtype == np.float64
+
+
+def test_inner_products_of_features_are_the_kernel(samples):
+    features = KernelMap(samples, 1.3).features(samples)
+    np.testing.assert_allclose(features @ features.T, kernel(samples, samples, 1.3), atol=1e-8)
+
+
+def test_copies_among_the_landmarks_do_no_harm(samples):
+    twice = KernelMap(np.vstack([samples, samples]), 1.0).features(samples)
+    np.testing.assert_allclose(twice @ twice.T, kernel(samples, samples, 1.0), atol=1e-5)
+
+
+def test_with_all_landmarks_it_is_kernel_ridge_regression(samples):
+    targets = np.random.default_rng(1).normal(size=(60, 2))
+    targets -= targets.mean(axis=0)
+    feature_map = KernelMap(samples, 0.5)
+    path = RidgePath(feature_map.features(samples), targets, np.ones(60))
+    fit = path.at(0.01)
+    K = kernel(samples, samples, 0.5)
+    J = np.eye(60) - 1 / 60
+    dual = KernelRidge(alpha=0.01 * path.scatter, kernel="precomputed").fit(J @ K @ J, targets).dual_coef_
+    np.testing.assert_allclose(fit.positions, J @ K @ J @ dual, atol=1e-6)
+    queries = np.random.default_rng(2).normal(size=(7, 5))
+    by_features = (feature_map.features(queries) - path.feature_mean) @ fit.coefficients()
+    on_landmarks = kernel(queries, samples, 0.5) @ feature_map.on_landmarks(fit.coefficients())
+    np.testing.assert_allclose(on_landmarks - path.feature_mean @ fit.coefficients(), by_features, atol=1e-8)
+
+
+def test_more_landmarks_come_nearer_to_the_kernel(samples):
+    K = kernel(samples, samples, 0.3)
+    errors = []
+    for m in (5, 15, 40):
+        F = KernelMap(samples[:m], 0.3).features(samples)
+        errors.append(np.linalg.norm(F @ F.T - K) / np.linalg.norm(K))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.01
+
+
+def test_linear_features_are_the_samples(samples):
+    assert LinearMap().features(samples.astype(np.float32)).dtype == np.float64
+    np.testing.assert_array_equal(LinearMap().features(samples), samples)
