@@ -15,14 +15,21 @@ MOST_VOTES = 101
 FEWER_VOTES = (1, 3, 7, 15, 31, 51)
 # One way to grade mistakes more than another only if the difference is that many standard errors.
 CLEARLY = 3.0
-LOCALITIES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0)
+LOCALITIES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 USUAL_LOCALITY = 0.2
+# Share of the mistakes that may be added for more locality.
+LITTLE = 0.05
 
 
 def clearly_more(errors: FloatArray, reference: FloatArray) -> bool:
     """Whether paired errors (q,) are larger than the reference's by more than chance may explain."""
     difference = errors - reference
     return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
+
+
+def clearly_below(differences: FloatArray, bound: float) -> bool:
+    """Whether the mean of differences (q,) is below a bound by more than chance may explain."""
+    return bool(differences.mean() + CLEARLY * differences.std() / np.sqrt(len(differences)) < bound)
 
 
 def usual_votes(n_samples: int) -> int:
@@ -100,13 +107,23 @@ class Ballots:
     def choose_locality(self, order: FloatArray) -> float:
         """How much of the original distance to keep.
 
-        The usual one, unless another clearly mistakes fewer grades, with whatever number of votes.
+        The usual locality, unless another, with whatever number of votes, clearly mistakes fewer grades; then as
+        much more as clearly costs little, since it is what keeps similar samples together inside a grade.
         """
         errors = {}
         for locality in LOCALITIES:
             neighborhoods = self.neighborhoods(order, locality)
             for votes in self._numbers:
                 errors[locality, votes] = neighborhoods.errors(self.labels, votes)
-        usual = USUAL_LOCALITY, self._numbers[-1]
+        chosen = USUAL_LOCALITY, self._numbers[-1]
         best = min(errors, key=lambda entry: float(errors[entry].mean()))
-        return best[0] if clearly_more(errors[usual], errors[best]) else USUAL_LOCALITY
+        if clearly_more(errors[chosen], errors[best]):
+            chosen = best
+        little, worst = LITTLE * errors[chosen].mean(), errors[chosen].max()
+
+        def costs_little(locality: float) -> bool:
+            # As if one more sample were graded as badly as any: few samples that agree do not prove much.
+            added = np.append(errors[locality, chosen[1]] - errors[chosen], worst)
+            return clearly_below(added, little)
+
+        return max([chosen[0], *filter(costs_little, LOCALITIES)])

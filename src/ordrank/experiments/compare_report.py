@@ -233,9 +233,9 @@ def _choices(document: Mapping[str, Any]) -> Section:
             "of least MAE is fitted, ties to the first. relative_gamma is in units of one over the mean squared "
             "distance of the training samples, spread is the mean squared distance that maps start from. Methods with "
             "neighbours also choose their number, of 1, 3, 5, 7, 9, 15, and whether their mean or their median "
-            "weighted by one over the distance is the grade. The grids, and the defaults "
-            "of OrdinalMetric, were tried out on splits of UMIST and FG-NET of another seed, and on some of the hold-outs "
-            "of the tables and the one split of RetinaMNIST themselves.",
+            "weighted by one over the distance is the grade. The grids, and the defaults of OrdinalMetric, were tried "
+            "out on splits of UMIST and FG-NET of another seed, and on some of the hold-outs of the tables and the one "
+            "split of RetinaMNIST themselves.",
             "Principal components are of all pictures, test pictures included, as in the paper.",
         ],
         [(["method", "choices"], [[name, text] for name, text in document["choices"].items()])],

@@ -23,7 +23,7 @@ TRANSDUCTIVE = "OrdinalMetric + unlabelled"
 LARGEST_LDMLR = 200  # a search of the baseline takes minutes beyond
 
 # Fitted attributes that tell how a fit went, not what was chosen.
-_NOT_CHOSEN = frozenset({"n_features_in_", "n_iter_", "objective_", "stop_reason_", "scale_"})
+_NOT_CHOSEN = frozenset({"n_features_in_", "n_iter_", "objective_", "stop_reason_", "scale_", "size_"})
 
 
 def our_contenders(dataset: Dataset) -> list[Contender]:

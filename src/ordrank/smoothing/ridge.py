@@ -83,7 +83,7 @@ class RidgeFit:
     @cached_property
     def displacements(self) -> FloatArray:
         """Length of the leave-one-out errors, (n,)."""
-        return np.linalg.norm(self.errors, axis=1)
+        return np.asarray(np.linalg.norm(self.errors, axis=1))
 
     @cached_property
     def displacement(self) -> float:
