@@ -1,0 +1,169 @@
+"""What the default model must show on UMIST, what a default fit costs, and how many landmarks a kernel needs.
+
+UMIST: the splits of ``ordrank reproduce``. MAE from labelled pictures alone and with the other pictures unlabelled; the
+same when only half of the others are shown and the other half are the queries; the share of the three nearest pictures
+that show the same person, inside the true grade and over all grades. Cost: a default fit, choices included, beside one
+fit with the same values given. Landmarks: distance of the order map from that of the exact kernel, out of sample.
+Prints one JSON document.
+
+    python benchmarks/ordinal_metric.py [--data DIR] [--repeats 50] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from ordrank import OrdinalMetric, OrdinalRanker, metrics
+from ordrank._types import FloatArray, IntArray
+from ordrank.datasets import load_umist
+from ordrank.estimators import ordinal_metric
+from ordrank.experiments.machine import describe_machine
+from ordrank.experiments.protocol import balanced_split
+from ordrank.experiments.reproduce import SEED, prepare
+
+LANDMARKS = (100, 250, 500, 1000)
+
+
+def umist_split(X: FloatArray, y: IntArray, subject: Any, n: int, repeat: int) -> dict[str, float]:
+    """Both aims on one split, with and without unlabelled pictures."""
+    with threadpool_limits(1):
+        train, test = balanced_split(y, n, (SEED, repeat))
+        shuffled = np.random.default_rng((SEED, repeat)).permutation(test)
+        shown, queries = shuffled[: len(test) // 2], shuffled[len(test) // 2 :]
+        rankers = {
+            "labelled": OrdinalRanker().fit(X[train], y[train]),
+            "unlabelled": OrdinalRanker().fit(X[train], y[train], unlabeled=X[test]),
+            "half": OrdinalRanker().fit(X[train], y[train], unlabeled=X[shown]),
+            "euclidean": OrdinalRanker("passthrough").fit(X[train], y[train]),
+        }
+
+        def error(name: str, asked: IntArray) -> float:
+            return metrics.mean_absolute_error(y[asked], rankers[name].predict(X[asked]))
+
+        found = {f"mae_{name}": error(name, test) for name in ("labelled", "unlabelled", "euclidean")}
+        found |= {"mae_never_seen_labelled": error("labelled", queries), "mae_never_seen_half": error("half", queries)}
+        for name, ranker in rankers.items():
+            everything = ranker.rank(X[test], k=n)
+            inside = metrics.inside_grade(everything, y[test], 3)
+            found[f"same_person_in_grade_{name}"] = metrics.same_subject_precision(
+                inside, subject[train], subject[test]
+            )
+            found[f"same_person_{name}"] = metrics.same_subject_precision(
+                ranker.rank(X[test], k=3), subject[train], subject[test]
+            )
+        return found
+
+
+def umist(data: Path | None, repeats: int) -> list[dict[str, Any]]:
+    """Mean and standard deviation over the splits, by training size."""
+    prepared, subject = prepare("umist", data), np.asarray(load_umist(data).subject)
+    X, rows = prepared.X["aligned"][:, :150], []
+    for n in (30, 60, 90):
+        found = Parallel(n_jobs=-1)(delayed(umist_split)(X, prepared.y, subject, n, r) for r in range(repeats))
+        scores = {name: [one[name] for one in found] for name in found[0]}
+        mean = {name: round(float(np.mean(values)), 4) for name, values in scores.items()}
+        std = {name: round(float(np.std(values, ddof=1)), 4) for name, values in scores.items()}
+        rows.append({"n": n, "repeats": repeats, "mean": mean, "std": std})
+    return rows
+
+
+def noisy_grades(n: int, d: int) -> tuple[FloatArray, FloatArray]:
+    """Five grades that follow a curve in some of d features of falling size."""
+    rng = np.random.default_rng(SEED)
+    X = rng.normal(size=(n, d)) * np.linspace(3, 0.1, d)
+    latent = X[:, 3] + 0.5 * X[:, 10] ** 2 + rng.normal(size=n)
+    return X, np.digitize(latent, np.quantile(latent, [0.2, 0.4, 0.6, 0.8])).astype(np.float64)
+
+
+def best_seconds(work: Callable[[], object]) -> float:
+    """Least of three times."""
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def cost() -> dict[str, Any]:
+    """Seconds of a default fit of 1200 × 100, and of one fit with what it chose given."""
+    X, y = noisy_grades(1200, 100)
+    chosen = OrdinalMetric().fit(X, y)
+    given = OrdinalMetric(
+        kernel="linear" if chosen.width_ is None else "rbf",
+        width=chosen.width_ or "auto",
+        alpha=chosen.alpha_,
+        locality=chosen.locality_,
+    )
+    auto, one = best_seconds(lambda: OrdinalMetric().fit(X, y)), best_seconds(lambda: given.fit(X, y))
+    ranker = best_seconds(lambda: OrdinalRanker().fit(X, y))
+    return {
+        "samples": 1200,
+        "features": 100,
+        "default_fit_seconds": round(auto, 3),
+        "ranker_fit_seconds": round(ranker, 3),
+        "one_fit_seconds": round(one, 3),
+        "default_over_one": round(auto / one, 1),
+        "kernel": chosen.kernel_,
+    }
+
+
+def landmarks() -> list[dict[str, Any]]:
+    """Nyström's map beside the exact one, 2000 training samples and 1000 queries."""
+    X, y = noisy_grades(3000, 30)
+    metric = OrdinalMetric(kernel="rbf", width=1.0, alpha=1e-3, locality=0.2)
+    exact_seconds = best_seconds(lambda: metric.fit(X[:2000], y[:2000]))
+    exact = metric.transform(X[2000:])[:, :2]
+    rows = []
+    usual = ordinal_metric.EXACT_SAMPLES, ordinal_metric.LANDMARKS
+    for m in LANDMARKS:
+        ordinal_metric.EXACT_SAMPLES, ordinal_metric.LANDMARKS = 0, m
+        seconds = best_seconds(lambda: metric.fit(X[:2000], y[:2000]))
+        ranker = OrdinalRanker(metric).fit(X[:2000], y[:2000])
+        error = np.linalg.norm(metric.transform(X[2000:])[:, :2] - exact) / np.linalg.norm(exact)
+        rows.append(
+            {
+                "landmarks": m,
+                "relative_error_of_the_map": round(float(error), 4),
+                "mae": round(metrics.mean_absolute_error(y[2000:], ranker.predict(X[2000:])), 4),
+                "time_over_exact": round(seconds / exact_seconds, 2),
+            }
+        )
+    ordinal_metric.EXACT_SAMPLES, ordinal_metric.LANDMARKS = usual
+    ranker = OrdinalRanker(metric).fit(X[:2000], y[:2000])
+    mae = round(metrics.mean_absolute_error(y[2000:], ranker.predict(X[2000:])), 4)
+    return [*rows, {"landmarks": 2000, "relative_error_of_the_map": 0.0, "mae": mae, "time_over_exact": 1.0}]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=None, help="where UMIST is; ORDRANK_DATA by default")
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--out", type=Path, default=None)
+    arguments = parser.parse_args()
+    document = {
+        "seed": SEED,
+        "umist": umist(arguments.data, arguments.repeats),
+        "cost": cost(),
+        "landmarks": landmarks(),
+        **describe_machine(),
+    }
+    text = json.dumps(document, indent=1) + "\n"
+    sys.stdout.write(text)
+    if arguments.out:
+        arguments.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
