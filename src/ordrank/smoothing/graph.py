@@ -15,7 +15,7 @@ def graph_laplacian(X: NDArray[np.floating], n_neighbors: int = GRAPH_NEIGHBORS)
     r"""Return the normalised Laplacian :math:`G = I - D^{-1/2}WD^{-1/2}` of the nearest-neighbour graph.
 
     Neighbours i, j are joined with weight :math:`\exp(-\|x_i - x_j\|^2 / (\sigma_i\sigma_j))`, σ_i the distance
-    of i to its second neighbour: crowded and lonely regions are treated alike.
+    of i to its last neighbour: crowded and lonely regions are treated alike.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def graph_laplacian(X: NDArray[np.floating], n_neighbors: int = GRAPH_NEIGHBORS)
     k = min(n_neighbors, n_samples - 1)
     neighbors, distances = k_nearest(X, X, k, exclude_self=True)
     # Copies are at distance zero from each other; their own scale is then the smallest that is not zero.
-    scale = np.maximum(distances[:, min(1, k - 1)], distances[distances > 0].min(initial=1.0))
+    scale = np.maximum(distances[:, -1], distances[distances > 0].min(initial=1.0))
     weights = np.exp(-(distances**2) / (scale[:, None] * scale[neighbors]))
     rows = np.repeat(np.arange(n_samples), k)
     W = scipy.sparse.csr_array((weights.reshape(-1), (rows, neighbors.reshape(-1))), shape=(n_samples, n_samples))
