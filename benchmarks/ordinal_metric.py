@@ -100,8 +100,8 @@ def cost() -> dict[str, Any]:
     X, y = noisy_grades(1200, 100)
     chosen = OrdinalMetric().fit(X, y)
     given = OrdinalMetric(
-        kernel="linear" if chosen.width_ is None else "rbf",
-        width=chosen.width_ or "auto",
+        kernel="linear" if chosen.sharpness_ is None else "rbf",
+        sharpness=chosen.sharpness_ or "auto",
         alpha=chosen.alpha_,
         locality=chosen.locality_,
     )
@@ -121,7 +121,7 @@ def cost() -> dict[str, Any]:
 def landmarks() -> list[dict[str, Any]]:
     """Nyström's map beside the exact one, 2000 training samples and 1000 queries."""
     X, y = noisy_grades(3000, 30)
-    metric = OrdinalMetric(kernel="rbf", width=1.0, alpha=1e-3, locality=0.2)
+    metric = OrdinalMetric(kernel="rbf", sharpness=1.0, alpha=1e-3, locality=0.2)
     exact_seconds = best_seconds(lambda: metric.fit(X[:2000], y[:2000]))
     exact = metric.transform(X[2000:])[:, :2]
     rows = []

@@ -64,7 +64,7 @@ def draw_alpha(X, grade, train):
     figure = new_figure(11, 3.9)
     colours = grade_colours(5)
     for panel, (alpha, title) in enumerate(((1e-6, "too little"), (chosen.alpha_, "chosen"), (0.3, "too much")), 1):
-        metric = OrdinalMetric(kernel=chosen.kernel_, width=chosen.width_, alpha=alpha)
+        metric = OrdinalMetric(kernel=chosen.kernel_, sharpness=chosen.sharpness_, alpha=alpha)
         ranker = OrdinalRanker(metric).fit(X[train], grade[train])
         Z = ranker.metric_.transform(X)[:, :2]
         error = mean_absolute_error(grade[~train], ranker.predict(X[~train]))

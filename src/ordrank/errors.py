@@ -4,6 +4,17 @@ All input errors are ``ValueError``s, as scikit-learn users expect; early stops 
 scikit-learn's own ``ConvergenceWarning``.
 """
 
+import sys
+import warnings
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of ordrank that led here, however deep the warning is raised."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ordrank":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
 
 class InputError(ValueError):
     """The data or a parameter is wrong; the message says what and what to do."""

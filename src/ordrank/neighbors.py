@@ -7,14 +7,13 @@ and direct differences in double precision decide. Equal distances are ordered b
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
-from ordrank.errors import NeighborsCappedWarning
+from ordrank.errors import NeighborsCappedWarning, warn_caller
 
 # Elements of the largest temporary array: 32 MB of doubles.
 _BLOCK_ELEMENTS = 4_000_000
@@ -71,11 +70,10 @@ def target_neighbors(
         nearest, distances = k_nearest(X[members], X[members], k, exclude_self=True, block_elements=block_elements)
         parts.append((np.repeat(members, k), members[nearest].reshape(-1), (distances**2).reshape(-1)))
     if too_small:
-        warnings.warn(
+        warn_caller(
             f"{too_small} of {len(labels)} labels have at most n_neighbors={n_neighbors} samples (the smallest "
             f"has {sizes.min()}); their samples use every other sample of the label as target neighbours",
             NeighborsCappedWarning,
-            stacklevel=4,  # the caller of an estimator's fit
         )
     if not parts:
         none = np.empty(0, dtype=np.int64)

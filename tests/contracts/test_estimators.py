@@ -20,6 +20,7 @@ METRICS = {
     "paper": CMDSMetric(2, gamma=1e-2, mu=1e-4, scale="fixed", max_iter=200),
     "fast": CMDSMetric(2, solver="fast", scale="fixed", mu=1e-4, alpha=1.0),
     "ldmlr": LDMLR(mu=1.0, step="exact", max_iter=500),
+    "ordinal": OrdinalMetric(kernel="linear", alpha=0.01, locality=0.3, mu=0.1, n_neighbors=4),
 }
 
 
@@ -31,7 +32,7 @@ METRICS = {
         LDMLR(),
         LDMLR(step="exact", mu=1.0),
         OrdinalMetric(),
-        OrdinalMetric(kernel="rbf", width=1.0, alpha=0.01, locality=0.5),
+        OrdinalMetric(kernel="rbf", sharpness=1.0, alpha=0.01, locality=0.5),
         OrdinalMetric(kernel="linear", alpha=0.01, locality=0.0, mu=0.01),
         OrdinalRanker(),
         OrdinalRanker(CMDSMetric(solver="fast", scale="fixed"), aggregate="mean", weights="uniform"),
@@ -130,8 +131,9 @@ def test_leaves_a_readable_record(metric, graded):
 
 def test_early_stops_are_always_reported(metric, graded):
     metric.set_params(max_iter=1, tol=0.0)
-    with pytest.warns(ConvergenceWarning, match=r"stopped after 1 iterations: the maximum number"):
+    with pytest.warns(ConvergenceWarning, match=r"stopped after 1 iterations: the maximum number") as record:
         metric.fit(*graded)
+    assert record[0].filename == __file__
 
 
 def test_inputs_are_not_modified(metric, graded):

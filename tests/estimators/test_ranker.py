@@ -1,14 +1,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.impute import SimpleImputer
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 
-from ordrank import LDMLR, CMDSMetric, OrdinalRanker, Ranking
+from ordrank import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker, Ranking
 from ordrank.errors import InputError, NeighborsCappedWarning
 from ordrank.votes import vote_weights, weighted_median
 
@@ -52,6 +54,59 @@ def test_exact_matches_outvote_everything_else():
 def test_predictions_of_the_median_are_grades_that_occur(ranker, graded):
     X, y = graded
     assert set(ranker.predict(X + 0.1)) <= set(y)
+
+
+class TestChosenVotes:
+    def test_few_votes_where_they_are_clearly_better(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(size=(300, 2))
+        y = np.floor(8 * X[:, 0]) % 2 + np.floor(8 * X[:, 1]) % 2  # a chequerboard: only the nearest know
+        ranker = OrdinalRanker("passthrough").fit(X, y)
+        assert ranker.n_neighbors_ < 100
+        usual = OrdinalRanker("passthrough", n_neighbors=100, weights="distance").fit(X, y)
+        queries = rng.uniform(size=(300, 2))
+        truth = np.floor(8 * queries[:, 0]) % 2 + np.floor(8 * queries[:, 1]) % 2
+        errors = [np.abs(one.predict(queries) - truth).mean() for one in (ranker, usual)]
+        assert errors[0] < errors[1]
+
+    def test_a_third_of_the_samples_otherwise(self, graded):
+        ranker = OrdinalRanker().fit(*graded)
+        assert (ranker.n_neighbors_, ranker.weights_) == (30, "distance")
+
+    def test_folds_see_the_unlabelled_samples_too(self, graded, monkeypatch):
+        seen = []
+        fit = OrdinalMetric.fit
+        monkeypatch.setattr(
+            OrdinalMetric,
+            "fit",
+            lambda self, X, y, unlabeled=None: seen.append(unlabeled is not None) or fit(self, X, y, unlabeled),
+        )
+        X, y = graded
+        OrdinalRanker(make_pipeline(PCA(3), OrdinalMetric())).fit(X, y, unlabeled=X + 0.1)
+        assert seen == [True] * 6
+
+    def test_a_metric_that_needs_all_samples_keeps_the_usual_votes(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(55, 80)), np.arange(55) % 3
+        with pytest.warns(
+            UserWarning, match="votes were not chosen, because Pipeline cannot be fitted without"
+        ) as record:
+            ranker = OrdinalRanker(make_pipeline(PCA(50), OrdinalMetric())).fit(X, y)
+        assert record[0].filename == __file__
+        assert ranker.n_neighbors_ == 18
+
+    def test_a_label_with_one_sample_is_no_obstacle(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(31, 3)), np.r_[np.arange(30) % 3, 3]
+        distances = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+        metric = CMDSMetric(solver="fast", scale="fixed", label_distances=distances)
+        with pytest.warns(UserWarning, match="label_distances is 4 × 4, but y has 3"):
+            assert OrdinalRanker(metric).fit(X, y).n_neighbors_ == 10
+
+    def test_sparse_samples_of_any_kind(self):
+        X = scipy.sparse.random_array((60, 8), density=0.5, format="coo", random_state=np.random.default_rng(0))
+        pipeline = make_pipeline(TruncatedSVD(4), OrdinalMetric())
+        assert len(OrdinalRanker(pipeline).fit(X, np.arange(60) % 3).predict(X)) == 60
 
 
 def test_ranking_is_sorted_by_the_learned_distance(ranker, graded):

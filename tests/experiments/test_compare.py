@@ -95,9 +95,9 @@ def test_the_report_shows_what_the_document_holds(data, tmp_path, quick):
         assert f"{row['mae_mean']:.4f}" in text if row["mae_mean"] is not None else row["failure"] in text
     for name, choices in document["choices"].items():
         assert f"| {name} | {choices.replace('|', chr(92) + '|')} |" in text
-    for verdict in document["verdicts"]:
-        if verdict["p"] is not None:
-            assert f"{verdict['p']:.4f} | {verdict['verdict']} |" in text
+    # Three hold-outs are too few to decide anything.
+    assert {verdict["verdict"] for verdict in document["verdicts"]} <= {"undecided", "not run"}
+    assert "| undecided |" in text
     assert "OrdinalMetric + unlabelled †" in text
 
 

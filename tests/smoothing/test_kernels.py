@@ -55,6 +55,16 @@ def test_more_landmarks_come_nearer_to_the_kernel(samples):
     assert errors[2] < 0.01
 
 
+def test_many_features_are_reduced_to_the_span_of_the_samples():
+    X = np.random.default_rng(0).normal(size=(12, 300))
+    wide = LinearMap(X)
+    F = wide.features(X)
+    assert F.shape == (12, 12)
+    np.testing.assert_allclose(F @ F.T, X @ X.T)
+    B = np.random.default_rng(1).normal(size=(12, 2))
+    np.testing.assert_allclose(X @ wide.on_samples(B), F @ B)
+
+
 def test_linear_features_are_the_samples(samples):
-    assert LinearMap().features(samples.astype(np.float32)).dtype == np.float64
-    np.testing.assert_array_equal(LinearMap().features(samples), samples)
+    assert LinearMap(samples).features(samples.astype(np.float32)).dtype == np.float64
+    np.testing.assert_array_equal(LinearMap(samples).features(samples), samples)

@@ -15,6 +15,8 @@ MOST_VOTES = 101
 FEWER_VOTES = (1, 3, 7, 15, 31, 51)
 # One way to grade mistakes more than another only if the difference is that many standard errors.
 CLEARLY = 3.0
+# With fewer samples nothing is clear.
+FEWEST = 10
 LOCALITIES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 USUAL_LOCALITY = 0.2
 # Share of the mistakes that may be added for more locality.
@@ -24,7 +26,7 @@ LITTLE = 0.05
 def clearly_more(errors: FloatArray, reference: FloatArray) -> bool:
     """Whether paired errors (q,) are larger than the reference's by more than chance may explain."""
     difference = errors - reference
-    return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
+    return len(difference) >= FEWEST and bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
 
 
 def clearly_below(differences: FloatArray, bound: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ordrank._types import FloatArray, SolverResult
 from ordrank.backend import backend_of
-from ordrank.errors import CollapsedScaleWarning, InputError
+from ordrank.errors import CollapsedScaleWarning, InputError, warn_caller
 from ordrank.estimators.label_positions import place_labels
 from ordrank.estimators.labels import OrdinalLabels
 from ordrank.estimators.linear_metric import LinearMetric
@@ -178,7 +177,7 @@ class CMDSMetric(LinearMetric):
         """Ideal position of every sample, (n, s): the n × n route at the price of the m × m one."""
         given = self.label_distances
         distances = label_distances(labels.distinct, self.beta) if given is None else given
-        placed = place_labels(distances, self.n_components, np.bincount(labels.index), self.repair, stacklevel=5)
+        placed = place_labels(distances, self.n_components, np.bincount(labels.index), self.repair)
         self.label_repair_, self.negative_mass_ = placed.repair, placed.negative_mass
         self.label_positions_ = placed.points
         return self.label_positions_[labels.index]
@@ -255,10 +254,9 @@ class CMDSMetric(LinearMetric):
         possible = float(np.sum((coordinates.T @ Y) ** 2) / np.sum(Y**2))
         if reached >= 0.5 * possible and abs(self.scale_) >= 0.01:
             return
-        warnings.warn(
+        warn_caller(
             f"the free scale collapsed: c went from 1 to {self.scale_:.2g}, because (L, c) = 0 minimises the fitting "
             f"term. The mapped samples follow their ideal positions with R² = {reached:.2g}; a linear map can reach "
             f"{possible:.2g}. Set scale='fixed'",
             CollapsedScaleWarning,
-            stacklevel=4,
         )

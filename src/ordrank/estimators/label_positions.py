@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ordrank._types import FloatArray
-from ordrank.errors import InputError, RepairedDistancesWarning
+from ordrank.errors import InputError, RepairedDistancesWarning, warn_caller
 from ordrank.geometry import Repair, check_distance_matrix, classical_mds, repair_distances
 
 
@@ -38,8 +37,6 @@ def place_labels(
     n_components: int,
     weights: NDArray[np.number],
     repair: Literal["error", "cailliez", "nearest"],
-    *,
-    stacklevel: int,
 ) -> PlacedLabels:
     """Place m labels by classical MDS of their distances, repaired if they are not Euclidean.
 
@@ -50,18 +47,15 @@ def place_labels(
     weights : ndarray of shape (m,)
         Samples, or weight, of each label.
     repair : {"error", "cailliez", "nearest"}
-    stacklevel : int
-        Of the warning that says what was repaired.
     """
     checked = _checked(distances, len(weights))
     repaired = repair_distances(checked, repair)
     if repaired.method != "none":
-        warnings.warn(
+        warn_caller(
             f"the label distances were not Euclidean and were repaired with repair={repaired.method!r}: "
             f"constant added {repaired.constant:.3g}, relative change of the squared distances "
             f"{repaired.relative_change:.3g}",
             RepairedDistancesWarning,
-            stacklevel=stacklevel,
         )
     embedding = classical_mds(repaired.D, n_components, weights)
     given = embedding if repaired.method == "none" else classical_mds(checked**2, n_components, weights)

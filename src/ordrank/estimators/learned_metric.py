@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -13,8 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ordrank._types import FloatArray, SolverResult
-from ordrank.errors import InputError
+from ordrank.errors import InputError, warn_caller
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
+
+
+def check_size(X: NDArray[np.floating]) -> None:
+    """Refuse features that cannot be squared: objectives do so in the type of X, and in high powers in double."""
+    size = float(np.abs(X).max())
+    if not 1e-18 < size < min(1e18, float(np.finfo(X.dtype).max) ** 0.5 / X.size):
+        raise InputError(f"features up to {size:.1g} leave the range of arithmetic when squared; scale them")
 
 
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -48,10 +54,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         labels = ordinal_labels(values, names)
         if not (X[0] != X).any():
             raise InputError("all samples are identical: every feature is constant, there is no distance to learn")
-        # Objectives raise distances to high powers in double precision, and square features in their own.
-        size = float(np.abs(X).max())
-        if not 1e-18 < size < min(1e18, float(np.finfo(X.dtype).max) ** 0.5 / X.size):
-            raise InputError(f"features up to {size:.1g} leave the range of arithmetic when squared; scale them")
+        check_size(X)
         return X, labels
 
     def _record(self, result: SolverResult, hint: str) -> None:
@@ -61,10 +64,9 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.stop_reason_ = result.stop_reason
         self.history_ = result.history
         if not result.converged:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__} stopped after {result.n_iter} iterations: {result.stop_reason}. {hint}",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of fit
             )
 
     def __sklearn_tags__(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from inspect import signature
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from ordrank._types import FloatArray, IntArray
-from ordrank.errors import InputError
+from ordrank.errors import InputError, warn_caller
 from ordrank.estimators.ballots import Neighborhoods
 from ordrank.estimators.labels import OrdinalLabels
 from ordrank.neighbors import k_nearest
@@ -39,7 +40,12 @@ def fit_metric(metric: Any, X: ArrayLike, labels: FloatArray, unlabeled: ArrayLi
 
 
 def left_out_neighborhoods(
-    metric: Any, embedding: NDArray[np.floating], X: Any, labels: OrdinalLabels, k: int
+    metric: Any,
+    embedding: NDArray[np.floating],
+    X: Any,
+    labels: OrdinalLabels,
+    unlabeled: ArrayLike | None,
+    k: int,
 ) -> Neighborhoods | None:
     """Nearest neighbours of samples of which the metric has not seen the labels.
 
@@ -54,28 +60,48 @@ def left_out_neighborhoods(
         All samples in its space.
     X : array or data frame of shape (n, d)
     labels : OrdinalLabels
+    unlabeled : array-like of shape (n_unlabeled, d), optional
     k : int
         Neighbours wanted.
 
     Returns
     -------
     Neighborhoods or None
-        None where the samples are too few to leave some out.
+        None where the samples are too few to leave some out, or the metric cannot be fitted without them.
     """
     if isinstance(metric, str):
         rows = np.arange(len(embedding))
         return Neighborhoods(rows, *k_nearest(embedding, embedding, min(k, len(rows) - 1), exclude_self=True))
     known = getattr(metric, "neighborhoods_", None)
-    return known if known is not None else _by_folds(metric, X, labels, k)
-
-
-def _by_folds(metric: Any, X: Any, labels: OrdinalLabels, k: int) -> Neighborhoods | None:
-    def rows(part: IntArray) -> Any:
-        return X.iloc[part] if hasattr(X, "iloc") else X[part]
-
+    if known is not None:
+        return known
     folds = _folds(labels)
     if any(len(np.unique(labels.index[rest])) < 2 for rest, _ in folds):
         return None
+    try:
+        return _by_folds(metric, X, labels, unlabeled, folds, k)
+    except ValueError as error:
+        warn_caller(
+            f"votes were not chosen, because {type(metric).__name__} cannot be fitted without a fifth of the samples "
+            f"({error}); the usual number votes. Give n_neighbors and weights to have others",
+            UserWarning,
+        )
+        return None
+
+
+def _by_folds(
+    metric: Any,
+    X: Any,
+    labels: OrdinalLabels,
+    unlabeled: ArrayLike | None,
+    folds: Sequence[tuple[IntArray, IntArray]],
+    k: int,
+) -> Neighborhoods:
+    samples = X.tocsr() if hasattr(X, "tocsr") else X  # not every sparse matrix has rows
+
+    def rows(part: IntArray) -> Any:
+        return samples.iloc[part] if hasattr(samples, "iloc") else samples[part]
+
     k = min(k, *(len(rest) for rest, _ in folds))
     indices = np.empty((len(labels.values), k), dtype=np.int64)
     distances = np.empty((len(labels.values), k))
@@ -83,7 +109,7 @@ def _by_folds(metric: Any, X: Any, labels: OrdinalLabels, k: int) -> Neighborhoo
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is wrong was said when the metric was fitted with all samples
             fold = clone(metric)
-            fit_metric(fold, rows(rest), labels.values[rest])
+            fit_metric(fold, rows(rest), labels.values[rest], unlabeled)
         points, queries = (np.asarray(fold.transform(rows(part))) for part in (rest, held))
         nearest, distances[held] = k_nearest(points, queries, k)
         indices[held] = rest[nearest]

@@ -5,7 +5,7 @@ All choices are made with the training samples only, by exact leave-one-out erro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ordrank._types import FloatArray
 from ordrank.estimators.ballots import USUAL_LOCALITY, Ballots, clearly_more
-from ordrank.smoothing import FeatureMap, KernelMap, LinearMap, RidgeFit, RidgePath
+from ordrank.smoothing import KernelMap, LinearMap, RidgePath
 
-WIDTHS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 ALPHAS = tuple(10.0 ** (power / 2) for power in range(-12, 1))
 NUS = (10.0, 100.0, 1e3, 1e4)
 
@@ -34,34 +34,45 @@ class Recipe:
 
     Attributes
     ----------
-    width : float or None
+    sharpness : float or None
         Of the kernel; None for a linear map.
     nu : float
         Weight of the graph of all pictures, relative to the ridge.
     alpha : float
-        Ridge, relative to the total scatter of the features.
+        Ridge, relative to the total scatter of the features, which a graph makes smaller.
     """
 
-    width: float | None
+    sharpness: float | None
     nu: float
     alpha: float
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe and how well it does when each sample is left out in turn."""
+    """A recipe and how well it does when each sample is left out in turn.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    score : float
+        What is to be small, see :attr:`~ordrank.smoothing.RidgeFit.score`.
+    displacement : float
+        Mean distance of the samples from their ideal positions.
+    mistake : float or None
+        Mean absolute error of the grades, where it was asked for.
+    """
 
     recipe: Recipe
     score: float
     displacement: float
-    mistake: float | None  # mean absolute error of the grades, where it was asked for
+    mistake: float | None
 
 
 @dataclass(frozen=True)
 class Grids:
     """The values among which a recipe is chosen; one value means that it is given."""
 
-    widths: Sequence[float | None]
+    sharpnesses: Sequence[float | None]
     nus: Sequence[float]
     alphas: Sequence[float]
 
@@ -99,7 +110,7 @@ class Design:
     features φ(I + νΦᵀGΦ)^(-1/2): in the eigenvectors of ΦᵀGΦ every ν is a scaling of columns.
     """
 
-    def __init__(self, pictures: Pictures, feature_map: FeatureMap) -> None:
+    def __init__(self, pictures: Pictures, feature_map: LinearMap | KernelMap) -> None:
         self.feature_map, self._pictures = feature_map, pictures
         self._rotation: FloatArray | None = None
         self._roughness: FloatArray | None = None
@@ -136,9 +147,10 @@ def choose_recipe(
 ) -> tuple[Recipe, list[Candidate]]:
     """Choose kernel, graph and ridge by exact leave-one-out.
 
-    The graph term is used only if it brings the samples clearly nearer to their positions, by one standard
+    The graph term is used only if it brings the samples nearer to their positions by more than one standard
     error. Then the best score decides, among the candidates that do not clearly mistake more grades than the
-    one that mistakes fewest.
+    one that mistakes fewest. Asked for their grades are the best score, and every second ridge that comes nearly
+    as close to the positions as the closest.
 
     Parameters
     ----------
@@ -148,23 +160,21 @@ def choose_recipe(
     grids : Grids
     rng : Generator
         Draws landmarks and samples to grade where there are many.
+
+    Returns
+    -------
+    Recipe
+        The chosen one.
+    list of Candidate
+        Everything that was tried.
     """
-    ballots = Ballots(pictures.labelled, labels, SEARCH_BALLOTS, rng)
-    fits = list(_fits(pictures, grids, rng))
-    fits = _with_or_without_graph(fits)
-    nearest = min(fit.displacement for _, fit in fits)
-    best_score = min(fits, key=lambda entry: entry[1].score)
-    errors: dict[Recipe, FloatArray] = {}
-    for recipe, fit in fits:
-        decade = (recipe.alpha == grids.alphas[0]) or np.isclose(np.log10(recipe.alpha) % 1, 0, atol=1e-6)
-        if recipe == best_score[0] or (decade and fit.displacement <= HOPELESS * nearest):
-            errors[recipe] = ballots.errors(fit.squared_distances_left_out(ballots.rows), USUAL_LOCALITY)
-    fewest = min(errors.values(), key=lambda error: float(error.mean()))
-    fine = {recipe for recipe, error in errors.items() if not clearly_more(error, fewest)}
-    chosen = min((entry for entry in fits if entry[0] in fine), key=lambda entry: entry[1].score)[0]
-    mistakes = {recipe: float(error.mean()) for recipe, error in errors.items()}
-    tried = [Candidate(recipe, fit.score, fit.displacement, mistakes.get(recipe)) for recipe, fit in fits]
-    return chosen, tried
+    trials = _try_all(pictures, labels, grids, rng)
+    tried = [Candidate(t.recipe, t.score, t.displacement, t.mistake) for t in trials]
+    eligible = _with_or_without_graph(trials)
+    graded = [(trial, trial.errors) for trial in _to_be_graded(eligible) if trial.errors is not None]
+    fewest = min((errors for _, errors in graded), key=lambda errors: float(errors.mean()))
+    fine = [trial for trial, errors in graded if not clearly_more(errors, fewest)]
+    return min(fine, key=lambda trial: trial.score).recipe, tried
 
 
 def draw_landmarks(X: NDArray[np.floating], n_landmarks: int, rng: np.random.Generator) -> NDArray[np.floating]:
@@ -174,21 +184,60 @@ def draw_landmarks(X: NDArray[np.floating], n_landmarks: int, rng: np.random.Gen
     return X[np.sort(rng.permutation(len(X))[:n_landmarks])]
 
 
-def _fits(pictures: Pictures, grids: Grids, rng: np.random.Generator) -> Iterator[tuple[Recipe, RidgeFit]]:
+@dataclass
+class _Trial:
+    """A recipe on trial."""
+
+    recipe: Recipe
+    score: float
+    displacements: FloatArray
+    second: bool  # one of every second ridge
+    errors: FloatArray | None = None  # absolute errors of the grades of left-out samples
+
+    @property
+    def displacement(self) -> float:
+        return float(self.displacements.mean())
+
+    @property
+    def mistake(self) -> float | None:
+        return None if self.errors is None else float(self.errors.mean())
+
+
+def _try_all(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator) -> list[_Trial]:
+    """Try every recipe; of the decompositions only one is kept at a time, they are large."""
+    ballots = Ballots(pictures.labelled, labels, SEARCH_BALLOTS, rng)
     landmarks = draw_landmarks(pictures.X, SEARCH_LANDMARKS, rng)
-    for width in grids.widths:
-        design = Design(pictures, LinearMap() if width is None else KernelMap(landmarks, width))
+    trials: list[_Trial] = []
+    for sharpness in grids.sharpnesses:
+        design = Design(pictures, LinearMap(pictures.X) if sharpness is None else KernelMap(landmarks, sharpness))
         for nu in grids.nus:
             path = design.path(nu)
-            for alpha in grids.alphas:
-                yield Recipe(width, nu, alpha), path.at(alpha)
+            fits = [path.at(alpha) for alpha in grids.alphas]
+            new = [
+                _Trial(Recipe(sharpness, nu, fit.alpha), fit.score, fit.displacements, place % 2 == 0)
+                for place, fit in enumerate(fits)
+            ]
+            so_far = [trial for trial in trials if (trial.recipe.nu > 0) == (nu > 0)] + new
+            asked = {id(trial) for trial in _to_be_graded(so_far)}
+            for trial, fit in zip(new, fits, strict=True):
+                if id(trial) in asked:
+                    trial.errors = ballots.errors(fit.squared_distances_left_out(ballots.rows), USUAL_LOCALITY)
+            trials += new
+    return trials
 
 
-def _with_or_without_graph(fits: list[tuple[Recipe, RidgeFit]]) -> list[tuple[Recipe, RidgeFit]]:
-    without = [entry for entry in fits if entry[0].nu == 0]
-    with_graph = [entry for entry in fits if entry[0].nu > 0]
+def _to_be_graded(trials: Sequence[_Trial]) -> list[_Trial]:
+    """Trials worth grading; adding trials never makes one of the others worth it, but for the best score."""
+    best = min(trials, key=lambda trial: trial.score)
+    nearest = min(trial.displacement for trial in trials)
+    return [t for t in trials if t is best or (t.second and t.displacement <= HOPELESS * nearest)]
+
+
+def _with_or_without_graph(trials: list[_Trial]) -> list[_Trial]:
+    without = [trial for trial in trials if trial.recipe.nu == 0]
+    with_graph = [trial for trial in trials if trial.recipe.nu > 0]
     if not without or not with_graph:
-        return fits
-    plain, graph = (min(part, key=lambda entry: entry[1].score)[1] for part in (without, with_graph))
-    gain = plain.displacements - graph.displacements
+        return trials
+    plain, graph = (min(part, key=lambda trial: trial.score).displacements for part in (without, with_graph))
+    gain = plain - graph
     return with_graph if gain.mean() > gain.std() / np.sqrt(len(gain)) else without

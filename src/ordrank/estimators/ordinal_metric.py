@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,17 +14,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ordrank._types import FloatArray
+from ordrank._types import FloatArray, Iterate, SolverResult
 from ordrank.backend import backend_of
 from ordrank.errors import InputError
 from ordrank.estimators.ballots import Ballots
 from ordrank.estimators.label_positions import place_labels
 from ordrank.estimators.labels import OrdinalLabels, ordinal_labels
-from ordrank.estimators.learned_metric import LearnedMetric
+from ordrank.estimators.learned_metric import LearnedMetric, check_size
+from ordrank.estimators.linear_metric import MahalanobisDistance
 from ordrank.estimators.order_map import (
     ALPHAS,
     NUS,
-    WIDTHS,
+    SHARPNESSES,
     Candidate,
     Design,
     Grids,
@@ -48,9 +51,13 @@ LANDMARKS = 1000
 MOST_UNLABELED = 4000
 # Most samples on which locality and votes are tried.
 BALLOTS = 1500
+# Fewer where their distances to all samples would be more than so many numbers, but no fewer than these.
+BALLOT_ELEMENTS = 6_000_000
+FEW_BALLOTS = 300
 _BLOCK_ELEMENTS = 4_000_000
 
 CLOSED_FORM = "closed form"
+_ONE_FIT_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True)
@@ -73,11 +80,14 @@ class OrdinalMetric(LearnedMetric):
     distances \|a - b\| + β. It is linear or in the space of a kernel and minimises, for samples and positions of
     unit mean square,
 
-    .. math:: \frac1{2n}\sum_i\|f(x_i) - y_i\|^2 + \frac\alpha2\left(\|f\|^2 + \nu\,\mathrm{tr}(Z^TGZ)\right)
+    .. math:: \frac1{2n}\sum_i\|f(x_i) - y_i\|^2
+              + \frac{\alpha t}2\left(\|f\|^2 + \nu\,\mathrm{tr}(Z^TGZ)\right)
               + \frac\mu P\sum_p\left(\|f(x_i) - f(x_j)\|^2 - \tau\|x_i - x_j\|^2\right)^2 .
 
-    G is the Laplacian of the neighbour graph of labelled and unlabelled samples, Z their positions, p runs over
-    the P pairs of target neighbours. With μ = 0 the solution is a closed form, and what would happen without any
+    G is the Laplacian of the neighbour graph of labelled and unlabelled samples, Z the values of f at them before
+    its mean is taken off, p runs over the P pairs of target neighbours. t is the mean square of the features in
+    which f is linear and the middle term is a plain ridge: 1 for a linear map without graph, less with one, so that
+    α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
     one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set.
 
     Parameters
@@ -88,19 +98,22 @@ class OrdinalMetric(LearnedMetric):
         Added between different labels, in units of the standard deviation of the labels. 0 makes the grades a
         line (regression), large values make them equally far from each other (classification).
     alpha : float or "auto", default="auto"
-        Ridge, relative to the scatter of the features: how smooth f is.
+        Ridge, relative to the mean square of the features: how smooth f is.
     mu : float, default=0.0
-        Weight of the local term, which asks target neighbours to keep their distances in f as well.
+        Weight of the local term, which asks target neighbours to keep their distances in f as well. What is
+        ``"auto"`` is then chosen as for 0.
     locality : float or "auto", default="auto"
         λ: the share of the original distance.
     n_neighbors : int, default=5
         Target neighbours of each sample, for the local term.
     kernel : {"auto", "linear", "rbf"}, default="auto"
         ``"rbf"`` is a Gaussian and a linear part, see :class:`~ordrank.smoothing.KernelMap`.
-    width : float or "auto", default="auto"
-        Of the Gaussian; 1 means that it falls to 1/e at the typical distance of two samples.
+    sharpness : float or "auto", default="auto"
+        Of the Gaussian: the larger, the more local. 1 means that it falls to 1/e at the typical distance of two
+        samples.
     nu : float or "auto", default="auto"
-        Weight of the graph relative to the ridge. ``"auto"`` uses the graph only where it helps.
+        Weight of the graph relative to the ridge, for a fit with unlabelled samples. ``"auto"`` uses the graph
+        only where it helps.
     tau : float, default=1.0
         Share of their squared distance that target neighbours should keep in f.
     class_weight : {"balanced"}, optional
@@ -116,7 +129,7 @@ class OrdinalMetric(LearnedMetric):
 
     Attributes
     ----------
-    kernel_, width_, alpha_, nu_, locality_, n_components_
+    kernel_, sharpness_, alpha_, nu_, locality_, n_components_
         What was chosen, or given.
     candidates_ : list of Candidate
         Everything that was tried: recipe, score, leave-one-out displacement and mean error of the grades.
@@ -129,7 +142,12 @@ class OrdinalMetric(LearnedMetric):
     landmarks_, coefficients_, offset_
         f of a kernel map: ``kernel(x, landmarks_) @ coefficients_ - offset_`` for x of unit size.
     neighborhoods_ : Neighborhoods
-        Nearest neighbours of training samples, each left out of the fit; only if ``mu`` is 0.
+        Nearest neighbours of training samples (of those with a weight), each left out of the fit; only if ``mu``
+        is 0.
+    components_ : ndarray of shape (s + d, d)
+        Of a linear map only: ``transform`` is the product with it, up to a constant.
+    label_repair_, negative_mass_
+        With ``label_distances``: what was changed in them, and the part of them that no points can realise.
     objective_, n_iter_, stop_reason_, history_
         Value of the objective, and what the solver did.
     n_features_in_ : int
@@ -157,7 +175,7 @@ class OrdinalMetric(LearnedMetric):
         locality: float | Literal["auto"] = "auto",
         n_neighbors: int = 5,
         kernel: Literal["auto", "linear", "rbf"] = "auto",
-        width: float | Literal["auto"] = "auto",
+        sharpness: float | Literal["auto"] = "auto",
         nu: float | Literal["auto"] = "auto",
         tau: float = 1.0,
         class_weight: Literal["balanced"] | None = None,
@@ -174,7 +192,7 @@ class OrdinalMetric(LearnedMetric):
         self.locality = locality
         self.n_neighbors = n_neighbors
         self.kernel = kernel
-        self.width = width
+        self.sharpness = sharpness
         self.nu = nu
         self.tau = tau
         self.class_weight = class_weight
@@ -200,9 +218,10 @@ class OrdinalMetric(LearnedMetric):
         y : array-like of shape (n,)
             Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
         unlabeled : array-like of shape (n_unlabeled, d), optional
-            More samples, without labels. Where they help, they shape the map.
+            More samples, without labels. Where they help, they shape the map; at most 4000, drawn at random.
         sample_weight : array-like of shape (n,), optional
-            How much each sample counts; samples of weight 0 are left out.
+            How much each sample counts in the map; samples of weight 0 are left out. Automatic choices weigh the
+            distances from the positions, but count the mistaken grades of all samples alike.
 
         Returns
         -------
@@ -215,8 +234,9 @@ class OrdinalMetric(LearnedMetric):
         others = self._validated_unlabeled(unlabeled, samples)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         pictures = self._prepare(samples, labels, weights, others, rng)
-        # The matrices are small: threads of a BLAS would wait for each other longer than they work.
-        with threadpool_limits(1, "blas"):
+        # Threads of a BLAS would wait for each other longer than they work on matrices of this size. The limit holds
+        # for the whole process: two fits at a time would lift each other's.
+        with _ONE_FIT_AT_A_TIME, threadpool_limits(1, "blas"):
             self._learn(pictures, labels, rng)
         return self
 
@@ -247,13 +267,12 @@ class OrdinalMetric(LearnedMetric):
             raise InputError(
                 "a kernel map has no Mahalanobis matrix; use transform or pair_distance, or fit with kernel='linear'"
             )
-        L = self.order_components_
-        return L.T @ L + (self.locality_ / self.size_) ** 2 * np.eye(L.shape[1])
+        return self.components_.T @ self.components_
 
-    def get_metric(self) -> EmbeddedDistance:
+    def get_metric(self) -> EmbeddedDistance | MahalanobisDistance:
         """Learned distance as a function of two vectors, for libraries that take a callable."""
         check_is_fitted(self)
-        return EmbeddedDistance(self)
+        return EmbeddedDistance(copy(self)) if self.kernel_ == "rbf" else MahalanobisDistance(self.components_)
 
     def _check_parameters(self) -> None:
         if self.n_components is not None:
@@ -265,13 +284,15 @@ class OrdinalMetric(LearnedMetric):
             check_number(name, getattr(self, name), at_least=0)
         for name, bounds in {
             "alpha": {"above": 0.0},
-            "width": {"above": 0.0},
+            "sharpness": {"above": 0.0},
             "nu": {"at_least": 0.0},
             "locality": {"at_least": 0.0},
         }.items():
             if not _is_auto(getattr(self, name)):
                 check_number(name, getattr(self, name), **bounds)
         check_choice("kernel", self.kernel, ("auto", "linear", "rbf"))
+        if self.kernel == "linear" and not _is_auto(self.sharpness):
+            raise InputError("sharpness is that of a kernel; use kernel='rbf', or leave it at 'auto'")
         check_choice("repair", self.repair, ("error", "cailliez", "nearest"))
         if self.class_weight is not None:
             check_choice("class_weight", self.class_weight, ("balanced",))
@@ -301,6 +322,8 @@ class OrdinalMetric(LearnedMetric):
         if unlabeled is None:
             return X[:0]
         others: NDArray[np.floating] = validate_data(self, unlabeled, reset=False, dtype=X.dtype, ensure_min_samples=0)
+        if len(others):
+            check_size(others)
         return others
 
     def _prepare(
@@ -334,7 +357,8 @@ class OrdinalMetric(LearnedMetric):
         self.n_components_ = min(wanted, m - 1) if self.n_components is None else wanted
         kept = min(wanted, m - 1)
         if self.label_distances is not None:
-            points = place_labels(self.label_distances, kept, label_weights, self.repair, stacklevel=5).points
+            placed = place_labels(self.label_distances, kept, label_weights, self.repair)
+            points, self.label_repair_, self.negative_mass_ = placed.points, placed.repair, placed.negative_mass
         else:
             reach = labels.distinct[-1] - labels.distinct[0]
             if not 1e-100 < reach < 1e100:
@@ -346,53 +370,58 @@ class OrdinalMetric(LearnedMetric):
         return np.pad(points / size, [(0, 0), (0, self.n_components_ - kept)])
 
     def _learn(self, pictures: Pictures, labels: OrdinalLabels, rng: np.random.Generator) -> None:
+        for name in {"landmarks_", "coefficients_", "order_components_", "neighborhoods_"} & vars(self).keys():
+            delattr(self, name)  # of an earlier fit of another kind
         recipe = self._choose(pictures, labels.values, rng)
-        self.kernel_ = "linear" if recipe.width is None else "rbf"
-        self.width_, self.nu_, self.alpha_ = recipe.width, recipe.nu, recipe.alpha
+        self.kernel_ = "linear" if recipe.sharpness is None else "rbf"
+        self.sharpness_, self.nu_, self.alpha_ = recipe.sharpness, recipe.nu, recipe.alpha
         design = Design(pictures, self._feature_map(pictures.X, rng))
         path = design.path(recipe.nu)
         fit = path.at(recipe.alpha)
         B = self._coefficients(fit, pictures, labels)
         self._keep(design, design.of_map(B, recipe.nu), path.feature_mean @ B)
-        ballots = Ballots(pictures.labelled, labels.values, BALLOTS, rng)
+        n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(labels.values)))
+        ballots = Ballots(pictures.labelled, labels.values, n_ballots, rng)
         order = fit.squared_distances_left_out(ballots.rows)
         self.locality_ = ballots.choose_locality(order) if _is_auto(self.locality) else float(self.locality)
         if self.mu == 0:
             self.neighborhoods_ = ballots.neighborhoods(order, self.locality_)
 
     def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> Recipe:
-        widths: list[float | None] = [] if self.kernel == "rbf" else [None]
+        sharpnesses: list[float | None] = [] if self.kernel == "rbf" else [None]
         if self.kernel != "linear":
-            widths += _values(self.width, WIDTHS)
+            sharpnesses += _values(self.sharpness, SHARPNESSES)
         nus = [0.0] if pictures.laplacian is None else _values(self.nu, (0.0, *NUS))
-        grids = Grids(widths, nus, _values(self.alpha, ALPHAS))
+        grids = Grids(sharpnesses, nus, _values(self.alpha, ALPHAS))
         self.candidates_: list[Candidate] = []
-        if len(grids.widths) * len(grids.nus) * len(grids.alphas) == 1:
-            return Recipe(grids.widths[0], grids.nus[0], grids.alphas[0])
+        if len(grids.sharpnesses) * len(grids.nus) * len(grids.alphas) == 1:
+            return Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0])
         recipe, self.candidates_ = choose_recipe(pictures, labels, grids, rng)
         return recipe
 
     def _feature_map(self, X: NDArray[np.floating], rng: np.random.Generator) -> LinearMap | KernelMap:
-        if self.width_ is None:
-            return LinearMap()
-        return KernelMap(X if len(X) <= EXACT_SAMPLES else draw_landmarks(X, LANDMARKS, rng), self.width_)
+        if self.sharpness_ is None:
+            return LinearMap(X)
+        return KernelMap(X if len(X) <= EXACT_SAMPLES else draw_landmarks(X, LANDMARKS, rng), self.sharpness_)
 
     def _coefficients(self, fit: RidgeFit, pictures: Pictures, labels: OrdinalLabels) -> FloatArray:
         """Coefficients of the order map, (p, s): the closed form, and from there the solver if μ > 0."""
-        path = fit.path
-        ridge = fit.alpha * path.scatter
-        features = path.centred / path.root[:, None]
-        local = self._local_term(pictures, labels)
-        objective = CMDSObjective(features, path.Y, local, alpha=ridge, free_scale=False, weights=path.weights)
-        start = objective.pack(np.ascontiguousarray(fit.coefficients().T), 1.0)
-        total = path.weights.sum()
-        if local is None:
-            self.objective_ = objective.value(start, objective.image(start)) / total
-            self.n_iter_, self.stop_reason_, self.history_ = 1, CLOSED_FORM, ()
-            return fit.coefficients()
+        path, total = fit.path, fit.path.weights.sum()
+        objective = CMDSObjective(
+            path.centred / path.root[:, None],
+            path.Y,
+            self._local_term(pictures, labels),
+            alpha=fit.alpha * path.scatter / total,
+            free_scale=False,
+            weights=path.weights / total,
+        )
+        B = fit.coefficients()
+        start = objective.pack(np.ascontiguousarray(B.T), 1.0)
+        if self.mu == 0:
+            self._record(_one_step(objective, start), "")
+            return B
         result = lbfgs(objective, start, max_iter=self.max_iter, tol=self.tol)
         self._record(result, "Raise max_iter, or lower mu.")
-        self.objective_ = result.value / total
         return objective.unpack(result.x)[0].T
 
     def _local_term(self, pictures: Pictures, labels: OrdinalLabels) -> LocalityTerm | None:
@@ -403,8 +432,7 @@ class OrdinalMetric(LearnedMetric):
         if not len(neighbors):
             return None
         pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
-        weight = self.mu * pictures.weights.sum() / len(neighbors)
-        return LocalityTerm(pairs, self.tau * neighbors.squared_distances, weight)
+        return LocalityTerm(pairs, self.tau * neighbors.squared_distances, self.mu / len(neighbors))
 
     def _keep(self, design: Design, B: FloatArray, offset: FloatArray) -> None:
         """Keep what ``transform`` needs."""
@@ -413,7 +441,7 @@ class OrdinalMetric(LearnedMetric):
             self.landmarks_ = design.feature_map.landmarks
             self.coefficients_ = design.feature_map.on_landmarks(B).astype(dtype)
         else:
-            self.order_components_ = (B.T / self.size_).astype(dtype)
+            self.order_components_ = (design.feature_map.on_samples(B).T / self.size_).astype(dtype)
         self.offset_ = offset
 
     def _unit(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -421,21 +449,43 @@ class OrdinalMetric(LearnedMetric):
 
     def _order(self, unit: NDArray[np.floating]) -> FloatArray:
         """Positions of samples of unit size, (n, s), a block at a time."""
-        if self.width_ is None:
+        if self.sharpness_ is None:
             return unit @ (self.order_components_.T * self.size_) - self.offset_
         rows = max(1, _BLOCK_ELEMENTS // len(self.landmarks_))
         blocks = [
-            kernel(unit[start : start + rows], self.landmarks_, self.width_) @ self.coefficients_
+            kernel(unit[start : start + rows], self.landmarks_, self.sharpness_) @ self.coefficients_
             for start in range(0, len(unit), rows)
         ]
         return np.vstack(blocks) - self.offset_
 
     def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        return np.linalg.norm(self.transform(first) - self.transform(second), axis=1)
+        unit = self._unit(first), self._unit(second)
+        order = np.linalg.norm(self._order(unit[0]) - self._order(unit[1]), axis=1)
+        return np.hypot(order, self.locality_ * np.linalg.norm(unit[0] - unit[1], axis=1))
+
+    @property
+    def components_(self) -> NDArray[np.floating]:
+        """Rows of the order map, then λ / size times the identity."""
+        if not hasattr(self, "order_components_"):
+            raise AttributeError("only a fitted linear map has components_")
+        L = self.order_components_
+        if self.locality_ == 0:
+            return L.copy()
+        return np.vstack([L, (self.locality_ / self.size_) * np.eye(L.shape[1], dtype=L.dtype)])
 
     @property
     def _n_features_out(self) -> int:
         return self.n_components_ + (self.n_features_in_ if self.locality_ > 0 else 0)
+
+
+def _one_step(objective: CMDSObjective, solution: FloatArray) -> SolverResult:
+    """Record of a closed form: one step from zero."""
+    zero = np.zeros_like(solution)
+    points = []
+    for x, step in ((zero, 1.0), (solution, 0.0)):
+        value, gradient = objective.value_and_gradient(x, objective.image(x))
+        points.append(Iterate(value, float(np.linalg.norm(gradient)), step))
+    return SolverResult(solution, points[-1].value, 1, 2, CLOSED_FORM, True, tuple(points))
 
 
 def _is_auto(value: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ordrank._types import FloatArray, IntArray, Ranking
-from ordrank.errors import InputError, NeighborsCappedWarning
+from ordrank.errors import InputError, NeighborsCappedWarning, warn_caller
 from ordrank.estimators.ballots import clearly_more, numbers_of_votes
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods
@@ -35,7 +34,8 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         themselves. It is cloned and fitted. By default :class:`OrdinalMetric`.
     n_neighbors : int or "auto", default="auto"
         Neighbours that vote on the grade: by default a third of the training samples, at most 101, unless
-        fewer clearly mistake fewer grades of samples that were left out of the fit.
+        fewer clearly mistake fewer grades of samples that were left out of the fit. A metric other than the
+        default is fitted five times more for that.
     aggregate : {"median", "mean"}, default="median"
         How votes become a grade. The median minimises the absolute error and is always one of the grades;
         between two equal halves the lower grade is taken.
@@ -111,7 +111,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         self.metric_ = self._unfitted_metric()
         fit_metric(self.metric_, X, self._labels.values, unlabeled)
         self.embedding_ = self._embed(X)
-        self._choose_votes(X if hasattr(X, "iloc") else checked)
+        self._choose_votes(X if hasattr(X, "iloc") else checked, unlabeled)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -174,21 +174,20 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             return self.metric
         return OrdinalMetric() if self.metric is None else clone(self.metric)
 
-    def _choose_votes(self, X: Any) -> None:
+    def _choose_votes(self, X: Any, unlabeled: ArrayLike | None) -> None:
         """Set how many neighbours vote, and with which weights, from samples left out of the fit."""
         n_samples = len(self.embedding_)
         numbers = numbers_of_votes(n_samples) if self.n_neighbors == "auto" else [self.n_neighbors]
         kinds = ["uniform", "distance"] if self.weights == "auto" else [self.weights]
         self.n_neighbors_, self.weights_ = numbers[-1], kinds[-1]
         if numbers[-1] > n_samples:
-            warnings.warn(
+            warn_caller(
                 f"n_neighbors={numbers[-1]} is more than the {n_samples} samples; all of them vote",
                 NeighborsCappedWarning,
-                stacklevel=3,
             )
         if len(numbers) * len(kinds) == 1:
             return
-        neighborhoods = left_out_neighborhoods(self.metric_, self.embedding_, X, self._labels, numbers[-1])
+        neighborhoods = left_out_neighborhoods(self.metric_, self.embedding_, X, self._labels, unlabeled, numbers[-1])
         if neighborhoods is None:
             return
         errors = {

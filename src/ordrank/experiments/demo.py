@@ -145,7 +145,7 @@ def _chosen(fitted: dict[str, OrdinalRanker]) -> dict[str, dict[str, Any]]:
         "fast": {"alpha": fast.alpha, "mu": fast.mu},
         "OrdinalMetric": {
             "kernel": metric.kernel_,
-            "width": metric.width_,
+            "sharpness": metric.sharpness_,
             "alpha": metric.alpha_,
             "locality": metric.locality_,
             "votes": ordinal.n_neighbors_,

@@ -138,12 +138,12 @@ def ordinal(X: FloatArray, y: IntArray, cell: Cell, others: FloatArray | None = 
     everything = time.perf_counter() - begin
     metric = ranker.metric_
     given = {"alpha": metric.alpha_, "nu": metric.nu_, "locality": metric.locality_}
-    width = {} if metric.width_ is None else {"width": metric.width_}
+    sharpness = {} if metric.sharpness_ is None else {"sharpness": metric.sharpness_}
     begin = time.perf_counter()
-    OrdinalMetric(kernel=metric.kernel_, **given, **width).fit(X, y, unlabeled=others)
+    OrdinalMetric(kernel=metric.kernel_, **given, **sharpness).fit(X, y, unlabeled=others)
     once = time.perf_counter() - begin
     return Learned(
-        metric.transform, once, everything - once, ranker.n_neighbors_, given | width, estimate=ranker.predict
+        metric.transform, once, everything - once, ranker.n_neighbors_, given | sharpness, estimate=ranker.predict
     )
 
 

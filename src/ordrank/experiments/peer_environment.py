@@ -115,6 +115,8 @@ class _Worker:
         except BrokenPipeError:
             answered = ""
         if answered != "done\n":
+            if answered:
+                self._process.kill()  # it is waiting for the next request, and would do so for ever
             raise PeerFailedError(f"the worker for metric-learn ended with status {self._process.wait()}")
 
 

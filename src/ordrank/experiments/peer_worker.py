@@ -8,6 +8,7 @@ parameters. The second is written: an ``.npz`` with the matrix ``components`` of
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -24,7 +25,9 @@ def main() -> None:
         with np.load(request) as asked:
             X, y, order = asked["X"], asked["y"], json.loads(str(asked["order"]))
         try:
-            np.savez(answer, components=learn(X, y, **order))
+            with contextlib.redirect_stdout(sys.stderr):  # the standard output is for answers
+                components = learn(X, y, **order)
+            np.savez(answer, components=components)
         except ImportError as error:
             np.savez(answer, error=f"{error}: make peers")
         # Whatever goes wrong inside a foreign package is this method's result, and the next request is not concerned.

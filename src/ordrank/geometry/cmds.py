@@ -134,8 +134,10 @@ def embed_labels(
         y = _squared_label_distances_times(centred, beta, x)
         return np.asarray(-0.5 * root * (y - share @ y))
 
+    # Of the labels themselves, evenly spaced, every second eigenvector would have no part.
+    start = np.random.default_rng(0).normal(size=len(labels))
     operator = scipy.sparse.linalg.LinearOperator((len(labels), len(labels)), matvec=product, dtype=np.float64)
-    values, vectors = scipy.sparse.linalg.eigsh(operator, k=n_components, which="LA", v0=root * centred)
+    values, vectors = scipy.sparse.linalg.eigsh(operator, k=n_components, which="LA", v0=start)
     order = np.argsort(-values)
     points = vectors[:, order] * np.sqrt(np.maximum(values[order], 0.0)) / root[:, None]
     return _fix_signs(points)

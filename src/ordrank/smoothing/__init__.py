@@ -1,7 +1,7 @@
 """Smooth maps from pictures to positions, with exact leave-one-out errors: kernels, a graph, ridge regression."""
 
 from ordrank.smoothing.graph import graph_laplacian
-from ordrank.smoothing.kernels import FeatureMap, KernelMap, LinearMap
+from ordrank.smoothing.kernels import KernelMap, LinearMap
 from ordrank.smoothing.ridge import RidgeFit, RidgePath
 
-__all__ = ["FeatureMap", "KernelMap", "LinearMap", "RidgeFit", "RidgePath", "graph_laplacian"]
+__all__ = ["KernelMap", "LinearMap", "RidgeFit", "RidgePath", "graph_laplacian"]
