@@ -185,6 +185,14 @@ class TestSecondEnvironment:
                 peer_environment.learn_elsewhere(small[0], small[1], self.order)
         assert peer_environment.versions_elsewhere() == {}
 
+    def test_a_worker_that_says_something_else_is_ended(self, small, monkeypatch, tmp_path):
+        chatty = tmp_path / "python"
+        chatty.write_text("#!/bin/sh\necho hello\nwhile read line; do :; done\n")
+        chatty.chmod(0o755)
+        monkeypatch.setenv(peer_environment.INTERPRETER, str(chatty))
+        with pytest.raises(PeerFailedError, match="ended with status -9"):
+            peer_environment.learn_elsewhere(small[0], small[1], self.order)
+
     def test_a_worker_that_dies_is_named_and_replaced(self, small, monkeypatch, tmp_path):
         dying = tmp_path / "python"
         dying.write_text("#!/bin/sh\nexit 3\n")
