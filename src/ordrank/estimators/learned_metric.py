@@ -26,6 +26,20 @@ def check_size(X: NDArray[np.floating]) -> None:
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of the estimators whose ``transform`` leads to a space in which Euclidean distance is the learned one."""
 
+    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Map samples to the space in which Euclidean distance is the learned one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, n_features_out)
+        """
+        check_is_fitted(self)
+        return self._embed(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+
     def pair_distance(self, pairs: ArrayLike) -> FloatArray:
         """Learned distance of each pair.
 
@@ -42,6 +56,10 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if checked.ndim != 3 or checked.shape[1:] != (2, self.n_features_in_):
             raise InputError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}), got {checked.shape}")
         return self._distances(checked[:, 0], checked[:, 1])
+
+    @abstractmethod
+    def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Checked samples (n, d) in the space of the metric, of the same type."""
 
     @abstractmethod
     def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:

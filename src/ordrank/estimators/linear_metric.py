@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ordrank._types import FloatArray
 from ordrank.estimators.labels import OrdinalLabels
@@ -55,23 +55,6 @@ class LinearMetric(LearnedMetric):
         self._learn(samples - self.mean_.astype(samples.dtype), labels)
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
-        """Map samples to the space in which Euclidean distance is the learned one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, s)
-            ``(X - mean_) @ components_.T``
-        """
-        check_is_fitted(self)
-        checked = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        centred = checked - self.mean_.astype(checked.dtype, copy=False)
-        return centred @ self.components_.T.astype(checked.dtype, copy=False)
-
     def get_mahalanobis_matrix(self) -> NDArray[np.floating]:
         """A = LᵀL, of shape (d, d)."""
         check_is_fitted(self)
@@ -89,6 +72,11 @@ class LinearMetric(LearnedMetric):
     @abstractmethod
     def _learn(self, X: NDArray[np.floating], labels: OrdinalLabels) -> None:
         """Set ``components_`` and what else was learned."""
+
+    def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        """``(X - mean_) @ components_.T``."""
+        centred = X - self.mean_.astype(X.dtype, copy=False)
+        return centred @ self.components_.T.astype(X.dtype, copy=False)
 
     def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
         return np.linalg.norm((first - second) @ self.components_.T, axis=1)

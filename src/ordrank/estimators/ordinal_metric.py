@@ -89,6 +89,7 @@ class OrdinalMetric(LearnedMetric):
     which f is linear and the middle term is a plain ridge: 1 for a linear map without graph, less with one, so that
     α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
     one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set.
+    ``transform`` gives f in the first s columns and λ times the samples of unit size in the other d.
 
     Parameters
     ----------
@@ -239,26 +240,6 @@ class OrdinalMetric(LearnedMetric):
         with _ONE_FIT_AT_A_TIME, threadpool_limits(1, "blas"):
             self._learn(pictures, labels, rng)
         return self
-
-    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
-        """Map samples to the space in which Euclidean distance is the learned one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, s + d)
-            The order map in the first s columns, then λ times the samples of unit size; (n, s) if λ is 0.
-        """
-        check_is_fitted(self)
-        checked = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        unit = self._unit(checked)
-        order = self._order(unit).astype(checked.dtype, copy=False)
-        if self.locality_ == 0:
-            return order
-        return np.hstack([order, checked.dtype.type(self.locality_) * unit])
 
     def get_mahalanobis_matrix(self) -> FloatArray:
         """A with d² = (x - x′)ᵀA(x - x′), of shape (d, d); a linear map has one, a kernel map does not."""
@@ -457,6 +438,12 @@ class OrdinalMetric(LearnedMetric):
             for start in range(0, len(unit), rows)
         ]
         return np.vstack(blocks) - self.offset_
+
+    def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Order map in the first s columns, then λ times the samples of unit size, if λ is not 0."""
+        unit = self._unit(X)
+        order = self._order(unit).astype(X.dtype, copy=False)
+        return order if self.locality_ == 0 else np.hstack([order, X.dtype.type(self.locality_) * unit])
 
     def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
         unit = self._unit(first), self._unit(second)
