@@ -20,8 +20,10 @@ SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 ALPHAS = tuple(10.0 ** (power / 2) for power in range(-12, 1))
 NUS = (10.0, 100.0, 1e3, 1e4)
 
-# A search over kernels uses at most so many landmarks; their eigendecomposition is its main cost.
+# A search over kernels uses at most so many landmarks; their eigendecomposition is its main cost. The worth of a graph
+# shows only in a map that can follow it.
 SEARCH_LANDMARKS = 300
+SEARCH_LANDMARKS_WITH_GRAPH = 600
 # And grades so many samples with each candidate.
 SEARCH_BALLOTS = 300
 # Candidates this much further from their positions than the best are not asked for their grades.
@@ -206,7 +208,8 @@ class _Trial:
 def _try_all(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator) -> list[_Trial]:
     """Try every recipe; of the decompositions only one is kept at a time, they are large."""
     ballots = Ballots(pictures.labelled, labels, SEARCH_BALLOTS, rng)
-    landmarks = draw_landmarks(pictures.X, SEARCH_LANDMARKS, rng)
+    n_landmarks = SEARCH_LANDMARKS if pictures.laplacian is None else SEARCH_LANDMARKS_WITH_GRAPH
+    landmarks = draw_landmarks(pictures.X, n_landmarks, rng)
     trials: list[_Trial] = []
     for sharpness in grids.sharpnesses:
         design = Design(pictures, LinearMap(pictures.X) if sharpness is None else KernelMap(landmarks, sharpness))
