@@ -100,7 +100,7 @@ def demo(
     head, cells = table_of(result.rows)
     table = Table(title=f"{len(result.rows)} distances, {pictures} fruits: half teach, half are queries")
     for i, title in enumerate(head):
-        table.add_column(title, justify="left" if i == 0 else "right")
+        table.add_column(title, justify="left" if i == 0 else "right", min_width=13 if i == 0 else None)
     for row in cells:
         table.add_row(*row)
     Console().print(table)

@@ -67,6 +67,7 @@ class TestCommand:
         result = CliRunner().invoke(app, [*self.arguments, "--out", str(tmp_path / "deep" / "down")])
         assert result.exit_code == 0
         assert "Euclidean" in result.stdout
+        assert "OrdinalMetric" in result.stdout  # whole, in 80 columns
         assert "report.html" in result.stdout
         assert (tmp_path / "deep" / "down" / "report.html").exists()
 
