@@ -220,7 +220,7 @@ def _strips(fitted: dict[str, OrdinalRanker], split: _Split) -> list[figures.Str
 
 def table_of(rows: Sequence[DemoRow]) -> tuple[list[str], list[list[str]]]:
     """Head and cells of the table of scores."""
-    head = ["method", "MAE ↓", "order kept ↑", "same grade@10 ↑", "same plant@3 in grade ↑", "fit seconds"]
+    head = ["method", "MAE ↓", "order kept ↑", "same grade@10 ↑", "same plant@3 in grade ↑", "fit s"]
     cells = [
         [
             row.method,
