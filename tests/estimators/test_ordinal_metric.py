@@ -1,4 +1,3 @@
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -7,16 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.decomposition import PCA
-from sklearn.metrics import mean_absolute_error
-from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_info
 
-from ordrank import CMDSMetric, OrdinalMetric, OrdinalRanker
-from ordrank.datasets import make_fruit
+from ordrank import OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError, RepairedDistancesWarning
-from ordrank.estimators import ordinal_metric
-from ordrank.metrics import inside_grade, same_subject_precision
 from ordrank.neighbors import target_neighbors
 from ordrank.smoothing import graph_laplacian
 from ordrank.smoothing.kernels import kernel
@@ -203,166 +196,6 @@ def test_single_precision_stays_single(fixed, graded):
     Z = single.transform(X.astype(np.float32))
     assert Z.dtype == np.float32
     np.testing.assert_allclose(Z, double.transform(X), atol=1e-3)
-
-
-# --- quality, out of sample --------------------------------------------------------------------------------------
-
-LABELS = {
-    "2 labels": lambda t: (t > 0.5).astype(float),
-    "5 labels": lambda t: np.floor(5 * t),
-    "50 labels": lambda t: np.floor(50 * t),
-    "continuous": lambda t: 7 + 100 * t,
-}
-
-
-@pytest.mark.parametrize("d", [6, 400], ids=["n >> d", "n < d"])
-@pytest.mark.parametrize("labels", LABELS)
-def test_grades_of_new_samples(labels, d):
-    X, y = curved(400, LABELS[labels], d=d, noise=0.0)
-    train, test = slice(0, 200), slice(200, None)
-    ranker = OrdinalRanker().fit(X[train], y[train])
-    error = mean_absolute_error(y[test], ranker.predict(X[test]))
-    guess = mean_absolute_error(y[test], np.full(200, np.median(y[train])))
-    plain = mean_absolute_error(y[test], OrdinalRanker("passthrough").fit(X[train], y[train]).predict(X[test]))
-    assert error < 0.1 * guess
-    assert error < plain + 0.02 * guess
-
-
-def test_thousands_of_labels_cost_no_square_of_their_number():
-    X, y = curved(20_000, lambda t: t)
-    assert len(np.unique(y)) == 20_000
-    begin = time.perf_counter()
-    metric = OrdinalMetric(kernel="linear", alpha=0.01, locality=0.1).fit(X, y)
-    assert time.perf_counter() - begin < 20
-    assert metric.label_positions_.shape == (20_000, 2)
-    assert np.corrcoef(metric.label_positions_[:, 0], metric.labels_)[0, 1] > 0.99
-
-
-def test_the_kernel_is_used_where_the_order_is_curved():
-    X, y = curved(300, lambda t: np.floor(5 * t))
-    assert OrdinalMetric().fit(X, y).kernel_ == "rbf"
-
-
-def test_a_straight_order_gets_a_map_that_is_as_good_as_the_linear_one():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 20))
-    y = np.round(X[:, 0] + 0.2 * rng.normal(size=300))
-    chosen = OrdinalRanker().fit(X[:150], y[:150]).predict(X[150:])
-    linear = OrdinalRanker(OrdinalMetric(kernel="linear")).fit(X[:150], y[:150]).predict(X[150:])
-    assert mean_absolute_error(y[150:], chosen) < 1.1 * mean_absolute_error(y[150:], linear)
-
-
-def test_both_aims_of_a_ranking():
-    fruit = make_fruit(400, size=32, random_state=3)
-    X = PCA(60, random_state=0).fit_transform(fruit.images.reshape(400, -1).astype(float))
-    grade, plant = fruit.grade, fruit.plant
-
-    def aims(ranker):
-        ranker.fit(X[:250], grade[:250])
-        inside = inside_grade(ranker.rank(X[250:], k=250), grade[250:], 3)
-        error = mean_absolute_error(grade[250:], ranker.predict(X[250:]))
-        return error, same_subject_precision(inside, plant[:250], plant[250:])
-
-    ours, order_only = aims(OrdinalRanker()), aims(OrdinalRanker(OrdinalMetric(locality=0.0)))
-    paper = CMDSMetric(2, solver="fast", scale="fixed", init="lstsq", mu=0.0, alpha=0.01 * float((X**2).sum()))
-    assert ours[0] < aims(OrdinalRanker(paper, n_neighbors=5))[0]
-    assert ours[0] < order_only[0] + 0.03
-    assert ours[1] > 1.5 * order_only[1]
-
-
-# --- unlabelled samples --------------------------------------------------------------------------------------------
-
-
-def turning_heads(seed, n_heads=12, n_frames=60):
-    """Frames of heads that turn, each with a label: like UMIST, a label is a set of curves."""
-    rng = np.random.default_rng(seed)
-    angle = np.sort(rng.uniform(0, 2 * np.pi, size=(n_heads, n_frames)), axis=1)[..., None]
-    centre, first, second = rng.normal(size=(3, n_heads, 1, 20))
-    X = 0.7 * centre + np.cos(angle) * first + np.sin(angle) * second + 0.02 * rng.normal(size=(n_heads, n_frames, 20))
-    y = np.repeat(np.arange(n_heads) % 3, n_frames).astype(float)
-    order = rng.permutation(n_heads * n_frames)
-    return X.reshape(-1, 20)[order], y[order]
-
-
-def test_unlabelled_samples_help_on_queries_they_were_not():
-    X, y = turning_heads(0)
-    labelled, others, queries = slice(0, 60), slice(60, 400), slice(400, None)
-    alone = OrdinalRanker().fit(X[labelled], y[labelled])
-    helped = OrdinalRanker().fit(X[labelled], y[labelled], unlabeled=X[others])
-    assert helped.metric_.nu_ > 0
-    error = mean_absolute_error(y[queries], helped.predict(X[queries]))
-    assert error < 0.7 * mean_absolute_error(y[queries], alone.predict(X[queries]))
-    assert helped.rank(X[queries], k=5).indices.max() < 60
-
-
-def test_unlabelled_samples_without_structure_are_left_aside():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 10))
-    y = np.round(X[:, 0])
-    alone = OrdinalMetric().fit(X[:100], y[:100])
-    helped = OrdinalMetric().fit(X[:100], y[:100], unlabeled=X[100:])
-    assert helped.nu_ == 0
-    np.testing.assert_allclose(helped.transform(X), alone.transform(X), atol=1e-4)
-
-
-def test_no_unlabelled_samples_are_none(graded):
-    X, y = graded
-    none = OrdinalMetric().fit(X, y, unlabeled=X[:0])
-    np.testing.assert_array_equal(none.transform(X), OrdinalMetric().fit(X, y).transform(X))
-
-
-def test_pipelines_prepare_unlabelled_samples_too():
-    X, y = turning_heads(1)
-    pipeline = OrdinalRanker(make_pipeline(PCA(15), OrdinalMetric())).fit(X[:60], y[:60], unlabeled=X[60:300])
-    head = PCA(15).fit(X[:60])
-    by_hand = OrdinalMetric().fit(head.transform(X[:60]), y[:60], unlabeled=head.transform(X[60:300]))
-    assert pipeline.metric_[-1].nu_ == by_hand.nu_ > 0
-    np.testing.assert_allclose(pipeline.embedding_, by_hand.transform(head.transform(X[:60])), atol=1e-6)
-
-
-def test_a_metric_that_cannot_use_them_says_so(graded):
-    X, y = graded
-    with pytest.raises(InputError, match="CMDSMetric does not learn from unlabelled samples; use OrdinalMetric"):
-        OrdinalRanker(CMDSMetric()).fit(X, y, unlabeled=X)
-
-
-@pytest.mark.parametrize("estimator", [OrdinalMetric(), OrdinalRanker()], ids=repr)
-def test_unlabelled_samples_of_another_shape_or_with_gaps_are_refused(estimator, graded):
-    X, y = graded
-    with pytest.raises(ValueError, match="features"):
-        estimator.fit(X, y, unlabeled=X[:, :3])
-    gap = X.copy()
-    gap[0, 0] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        estimator.fit(X, y, unlabeled=gap)
-
-
-# --- many samples --------------------------------------------------------------------------------------------------
-
-
-def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
-    X, y = curved(900, lambda t: np.floor(5 * t), seed=4)
-    metric = OrdinalMetric(kernel="rbf", sharpness=1.0, alpha=1e-3, locality=0.2)
-    exact = clone(metric).fit(X[:600], y[:600])
-    monkeypatch.setattr(ordinal_metric, "EXACT_SAMPLES", 100)
-    errors = {}
-    for m in (30, 100, 300):
-        monkeypatch.setattr(ordinal_metric, "LANDMARKS", m)
-        approximate = clone(metric).fit(X[:600], y[:600])
-        assert len(approximate.landmarks_) == m
-        Z, expected = (one.transform(X[600:])[:, :2] for one in (approximate, exact))
-        errors[m] = np.linalg.norm(Z - expected) / np.linalg.norm(expected)
-    assert errors[30] > errors[100] > errors[300]
-    assert errors[300] < 0.02
-
-
-def test_the_same_random_state_gives_the_same_metric(monkeypatch):
-    monkeypatch.setattr(ordinal_metric, "EXACT_SAMPLES", 100)
-    monkeypatch.setattr(ordinal_metric, "LANDMARKS", 50)
-    X, y = curved(700, lambda t: np.floor(5 * t))
-    one, same, other = (OrdinalMetric(random_state=seed).fit(X, y) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.transform(X), same.transform(X))
-    assert not np.array_equal(one.landmarks_, other.landmarks_)
 
 
 # --- what can be read, what is refused -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Ideal positions of labels whose distances are given as a matrix."""
+"""Ideal positions of labels, by their values or by a matrix of distances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ordrank._types import FloatArray
 from ordrank.errors import InputError, RepairedDistancesWarning, warn_caller
-from ordrank.geometry import Repair, check_distance_matrix, classical_mds, repair_distances
+from ordrank.geometry import Repair, check_distance_matrix, classical_mds, embed_labels, repair_distances
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,29 @@ def place_labels(
     embedding = classical_mds(repaired.D, n_components, weights)
     given = embedding if repaired.method == "none" else classical_mds(checked**2, n_components, weights)
     return PlacedLabels(embedding.points, repaired, given.negative_mass)
+
+
+def place_by_value(labels: FloatArray, n_components: int, beta: float, weights: FloatArray) -> FloatArray:
+    """Place labels at the distances |a - b| + β, in units of their weighted standard deviation.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (m,)
+        Distinct and rising.
+    n_components : int
+        Less than m.
+    beta : float
+    weights : ndarray of shape (m,)
+
+    Returns
+    -------
+    ndarray of shape (m, n_components)
+    """
+    reach = labels[-1] - labels[0]
+    if not 1e-100 < reach < 1e100:
+        raise InputError(f"labels that reach over {reach:.1g} leave the range of arithmetic; scale them")
+    spread = np.sqrt(np.cov(labels, aweights=weights, ddof=0))
+    return embed_labels(labels / spread, n_components, beta=beta, weights=weights)
 
 
 def _checked(distances: ArrayLike, m: int) -> FloatArray:

@@ -11,15 +11,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ordrank._types import FloatArray, Iterate, SolverResult
-from ordrank.backend import backend_of
+from ordrank._types import FloatArray
 from ordrank.errors import InputError
 from ordrank.estimators.ballots import Ballots
-from ordrank.estimators.label_positions import place_labels
-from ordrank.estimators.labels import OrdinalLabels, ordinal_labels
+from ordrank.estimators.label_positions import place_by_value, place_labels
+from ordrank.estimators.labels import OrdinalLabels
 from ordrank.estimators.learned_metric import LearnedMetric, check_size
 from ordrank.estimators.linear_metric import MahalanobisDistance
 from ordrank.estimators.order_map import (
@@ -34,20 +33,18 @@ from ordrank.estimators.order_map import (
     choose_recipe,
     draw_landmarks,
 )
+from ordrank.estimators.order_solver import closed_form, with_local_term
 from ordrank.estimators.parameters import check_choice, check_integer, check_number
-from ordrank.geometry import embed_labels
+from ordrank.estimators.weights import weigh_samples
 from ordrank.neighbors import target_neighbors
-from ordrank.objectives import CMDSObjective
-from ordrank.objectives.locality import LocalityTerm
 from ordrank.smoothing import KernelMap, LinearMap, RidgeFit, graph_laplacian
 from ordrank.smoothing.kernels import kernel
-from ordrank.solvers import lbfgs
 
 USUAL_COMPONENTS = 2
 # Up to so many samples the kernel is exact; beyond, Nyström's with so many landmarks.
 EXACT_SAMPLES = 2000
 LANDMARKS = 1000
-# More unlabelled samples than these add time and no accuracy.
+# Of more unlabelled samples these are drawn: their graph and features are held in memory.
 MOST_UNLABELED = 4000
 # Most samples on which locality and votes are tried.
 BALLOTS = 1500
@@ -56,7 +53,6 @@ BALLOT_ELEMENTS = 6_000_000
 FEW_BALLOTS = 300
 _BLOCK_ELEMENTS = 4_000_000
 
-CLOSED_FORM = "closed form"
 _ONE_FIT_AT_A_TIME = Lock()
 
 
@@ -231,7 +227,8 @@ class OrdinalMetric(LearnedMetric):
         """
         self._check_parameters()
         samples, labels = self._validated(X, y)
-        samples, labels, weights = self._weighted(samples, labels, sample_weight)
+        balanced = self.class_weight == "balanced"
+        samples, labels, weights = weigh_samples(samples, labels, sample_weight, balanced=balanced)
         others = self._validated_unlabeled(unlabeled, samples)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         pictures = self._prepare(samples, labels, weights, others, rng)
@@ -278,27 +275,6 @@ class OrdinalMetric(LearnedMetric):
         if self.class_weight is not None:
             check_choice("class_weight", self.class_weight, ("balanced",))
 
-    def _weighted(
-        self, X: NDArray[np.floating], labels: OrdinalLabels, sample_weight: ArrayLike | None
-    ) -> tuple[NDArray[np.floating], OrdinalLabels, FloatArray]:
-        """Samples that count, with weights of mean 1."""
-        weights = np.ones(len(X))
-        if sample_weight is not None:
-            weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-            if weights.ndim != 1:
-                raise InputError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
-            check_consistent_length(X, weights)
-            if weights.min() < 0:
-                raise InputError(f"sample_weight has negative values, the smallest is {weights.min():g}")
-            counted = weights > 0
-            if not counted.any():
-                raise InputError("Sample weights must contain at least one non-zero number.")
-            X, weights = X[counted], weights[counted]
-            labels = ordinal_labels(labels.values[counted], labels.names)
-        if self.class_weight == "balanced":
-            weights = weights / np.bincount(labels.index, weights)[labels.index]
-        return X, labels, weights / weights.mean()
-
     def _validated_unlabeled(self, unlabeled: ArrayLike | None, X: NDArray[np.floating]) -> NDArray[np.floating]:
         if unlabeled is None:
             return X[:0]
@@ -321,10 +297,9 @@ class OrdinalMetric(LearnedMetric):
         self.mean_ = share @ X.astype(np.float64, copy=False)
         centred = X - self.mean_.astype(X.dtype)
         self.size_ = float(np.sqrt(share @ np.einsum("ij,ij->i", centred, centred, dtype=np.float64)))
-        label_weights: FloatArray = np.bincount(labels.index, weights).astype(np.float64)
         if self.size_ == 0:
             raise InputError("all samples that count are identical; there is no distance to learn")
-        self.label_positions_ = self._place(labels, label_weights)
+        self.label_positions_ = self._place(labels, np.bincount(labels.index, weights).astype(np.float64))
         Y = self.label_positions_[labels.index]
         if not len(others) or (not _is_auto(self.nu) and self.nu == 0):
             return Pictures(self._unit(X), Y, weights)
@@ -332,21 +307,15 @@ class OrdinalMetric(LearnedMetric):
         return Pictures(everything, Y, weights, graph_laplacian(everything))
 
     def _place(self, labels: OrdinalLabels, label_weights: FloatArray) -> FloatArray:
-        """Ideal positions of the labels, of weighted mean square 1."""
-        m = len(labels.distinct)
-        wanted = USUAL_COMPONENTS if self.n_components is None else self.n_components
-        self.n_components_ = min(wanted, m - 1) if self.n_components is None else wanted
-        kept = min(wanted, m - 1)
-        if self.label_distances is not None:
+        """Ideal positions of the labels, of weighted mean square 1; zero beyond the dimensions that they fill."""
+        most = len(labels.distinct) - 1
+        self.n_components_ = min(USUAL_COMPONENTS, most) if self.n_components is None else self.n_components
+        kept = min(self.n_components_, most)
+        if self.label_distances is None:
+            points = place_by_value(labels.distinct, kept, self.beta, label_weights)
+        else:
             placed = place_labels(self.label_distances, kept, label_weights, self.repair)
             points, self.label_repair_, self.negative_mass_ = placed.points, placed.repair, placed.negative_mass
-        else:
-            reach = labels.distinct[-1] - labels.distinct[0]
-            if not 1e-100 < reach < 1e100:
-                raise InputError(f"labels that reach over {reach:.1g} leave the range of arithmetic; scale them")
-            share = label_weights / label_weights.sum()
-            spread = np.sqrt(share @ (labels.distinct - share @ labels.distinct) ** 2)
-            points = embed_labels(labels.distinct / spread, kept, beta=self.beta, weights=label_weights)
         size = np.sqrt(label_weights @ np.einsum("ij,ij->i", points, points) / label_weights.sum())
         return np.pad(points / size, [(0, 0), (0, self.n_components_ - kept)])
 
@@ -387,33 +356,13 @@ class OrdinalMetric(LearnedMetric):
 
     def _coefficients(self, fit: RidgeFit, pictures: Pictures, labels: OrdinalLabels) -> FloatArray:
         """Coefficients of the order map, (p, s): the closed form, and from there the solver if μ > 0."""
-        path, total = fit.path, fit.path.weights.sum()
-        objective = CMDSObjective(
-            path.centred / path.root[:, None],
-            path.Y,
-            self._local_term(pictures, labels),
-            alpha=fit.alpha * path.scatter / total,
-            free_scale=False,
-            weights=path.weights / total,
-        )
-        B = fit.coefficients()
-        start = objective.pack(np.ascontiguousarray(B.T), 1.0)
         if self.mu == 0:
-            self._record(_one_step(objective, start), "")
-            return B
-        result = lbfgs(objective, start, max_iter=self.max_iter, tol=self.tol)
+            self._record(closed_form(fit), "")
+            return fit.coefficients()
+        neighbors = target_neighbors(pictures.labelled.astype(np.float64), labels.index, self.n_neighbors)
+        result = with_local_term(fit, neighbors, mu=self.mu, tau=self.tau, max_iter=self.max_iter, tol=self.tol)
         self._record(result, "Raise max_iter, or lower mu.")
-        return objective.unpack(result.x)[0].T
-
-    def _local_term(self, pictures: Pictures, labels: OrdinalLabels) -> LocalityTerm | None:
-        if self.mu == 0:
-            return None
-        X = pictures.labelled.astype(np.float64, copy=False)
-        neighbors = target_neighbors(X, labels.index, self.n_neighbors)
-        if not len(neighbors):
-            return None
-        pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
-        return LocalityTerm(pairs, self.tau * neighbors.squared_distances, self.mu / len(neighbors))
+        return np.asarray(result.x).reshape(self.n_components_, -1).T
 
     def _keep(self, design: Design, B: FloatArray, offset: FloatArray) -> None:
         """Keep what ``transform`` needs."""
@@ -463,16 +412,6 @@ class OrdinalMetric(LearnedMetric):
     @property
     def _n_features_out(self) -> int:
         return self.n_components_ + (self.n_features_in_ if self.locality_ > 0 else 0)
-
-
-def _one_step(objective: CMDSObjective, solution: FloatArray) -> SolverResult:
-    """Record of a closed form: one step from zero."""
-    zero = np.zeros_like(solution)
-    points = []
-    for x, step in ((zero, 1.0), (solution, 0.0)):
-        value, gradient = objective.value_and_gradient(x, objective.image(x))
-        points.append(Iterate(value, float(np.linalg.norm(gradient)), step))
-    return SolverResult(solution, points[-1].value, 1, 2, CLOSED_FORM, True, tuple(points))
 
 
 def _is_auto(value: Any) -> bool:

@@ -1,0 +1,43 @@
+"""How much each sample counts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from ordrank._types import FloatArray
+from ordrank.errors import InputError
+from ordrank.estimators.labels import OrdinalLabels, ordinal_labels
+
+
+def weigh_samples(
+    X: NDArray[np.floating], labels: OrdinalLabels, sample_weight: ArrayLike | None, *, balanced: bool
+) -> tuple[NDArray[np.floating], OrdinalLabels, FloatArray]:
+    """Samples and labels that count, with weights of mean 1.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    labels : OrdinalLabels
+    sample_weight : array-like of shape (n,), optional
+        Samples of weight 0 are left out.
+    balanced : bool
+        Whether every label gets the same weight in all.
+    """
+    weights = np.ones(len(X))
+    if sample_weight is not None:
+        weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+        if weights.ndim != 1:
+            raise InputError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
+        check_consistent_length(X, weights)
+        if weights.min() < 0:
+            raise InputError(f"sample_weight has negative values, the smallest is {weights.min():g}")
+        counted = weights > 0
+        if not counted.any():
+            raise InputError("Sample weights must contain at least one non-zero number.")
+        X, weights = X[counted], weights[counted]
+        labels = ordinal_labels(labels.values[counted], labels.names)
+    if balanced:
+        weights = weights / np.bincount(labels.index, weights)[labels.index]
+    return X, labels, weights / weights.mean()
