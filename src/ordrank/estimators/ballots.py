@@ -61,6 +61,10 @@ class Neighborhoods:
     indices: IntArray
     distances: FloatArray
 
+    def renumbered(self, rows: IntArray) -> Neighborhoods:
+        """The same among samples of which these were the ``rows``."""
+        return Neighborhoods(rows[self.rows], rows[self.indices], self.distances)
+
     def errors(
         self, labels: FloatArray, n_votes: int, *, aggregate: str = "median", weights: str = "distance"
     ) -> FloatArray:

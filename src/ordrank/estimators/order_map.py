@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
-from ordrank._types import FloatArray
+from ordrank._types import FloatArray, IntArray
 from ordrank.estimators.ballots import USUAL_LOCALITY, Ballots, clearly_more
-from ordrank.smoothing import KernelMap, LinearMap, RidgePath
+from ordrank.smoothing import KernelMap, LinearMap, RidgePath, graph_laplacian
 
 SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 ALPHAS = tuple(10.0 ** (power / 2) for power in range(-12, 1))
@@ -24,10 +25,13 @@ NUS = (10.0, 100.0, 1e3, 1e4)
 # shows only in a map that can follow it.
 SEARCH_LANDMARKS = 300
 SEARCH_LANDMARKS_WITH_GRAPH = 600
-# And grades so many samples with each candidate.
+# It looks at no more than so many labelled, and as many unlabelled samples,
+SEARCH_SAMPLES = 2000
+# and grades so many with each candidate.
 SEARCH_BALLOTS = 300
 # Candidates this much further from their positions than the best are not asked for their grades.
 HOPELESS = 1.25
+ROWS_AT_ONCE = 2000
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,19 @@ class Pictures:
         """The samples with a label, (n, d)."""
         return self.X[: len(self.Y)]
 
+    @property
+    def others(self) -> NDArray[np.floating]:
+        """The samples without, (N - n, d)."""
+        return self.X[len(self.Y) :]
+
+    def draw(self, rows: IntArray, others: NDArray[np.floating]) -> Pictures:
+        """Some of the labelled samples, joined by a graph with unlabelled ones if there are any."""
+        Y, weights = self.Y[rows], self.weights[rows]
+        if len(rows) < len(self.Y):
+            Y = Y - np.average(Y, axis=0, weights=weights)
+        X = np.vstack([self.labelled[rows], others])
+        return Pictures(X, Y, weights, graph_laplacian(X) if len(others) else None)
+
 
 class Design:
     """Features of the labelled samples for one kernel, in the axes of the graph term.
@@ -133,6 +150,32 @@ class Design:
         """Ridge regression of the positions for a weight of the graph."""
         return RidgePath(self._features * self._scales(nu), self._pictures.Y, self._pictures.weights)
 
+    def solve(self, pictures: Pictures, nu: float, ridge: float) -> tuple[FloatArray, FloatArray]:
+        """Ridge regression of more labelled samples than fit into memory as features, a block at a time.
+
+        Returns
+        -------
+        coefficients : ndarray of shape (p, s)
+        feature_mean : ndarray of shape (p,)
+        """
+        p, s = self._features.shape[1], pictures.Y.shape[1]
+        shift = self._features.mean(axis=0) * self._scales(nu)
+        total, gram, right = np.zeros(p), np.zeros((p, p)), np.zeros((p, s))
+        for start in range(0, len(pictures.Y), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            features = self.feature_map.features(pictures.labelled[rows])
+            if self._rotation is not None:
+                features = features @ self._rotation
+            features = features * self._scales(nu) - shift
+            weighted = pictures.weights[rows, None] * features
+            total += weighted.sum(axis=0)
+            gram += weighted.T @ features
+            right += weighted.T @ pictures.Y[rows]
+        mean = total / pictures.weights.sum()
+        gram -= np.outer(total, mean)
+        gram[np.diag_indices(p)] += ridge
+        return scipy.linalg.solve(gram, right, assume_a="pos"), shift + mean
+
     def of_map(self, coefficients: FloatArray, nu: float) -> FloatArray:
         """Coefficients (p, s) of a path's features as coefficients of the features of the map."""
         scaled = self._scales(nu)[:, None] * coefficients
@@ -147,7 +190,7 @@ class Design:
 def choose_recipe(
     pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator
 ) -> tuple[Recipe, list[Candidate]]:
-    """Choose kernel, graph and ridge by exact leave-one-out.
+    """Choose kernel, graph and ridge by exact leave-one-out, on a sample where there are very many.
 
     The graph term is used only if it brings the samples nearer to their positions by more than one standard
     error. Then the best score decides, among the candidates that do not clearly mistake more grades than the
@@ -170,6 +213,10 @@ def choose_recipe(
     list of Candidate
         Everything that was tried.
     """
+    if len(pictures.X) > SEARCH_SAMPLES:
+        rows = draw_rows(len(labels), SEARCH_SAMPLES, rng)
+        others = draw_landmarks(pictures.others, SEARCH_SAMPLES, rng)
+        pictures, labels = pictures.draw(rows, others), labels[rows]
     trials = _try_all(pictures, labels, grids, rng)
     tried = [Candidate(t.recipe, t.score, t.displacement, t.mistake) for t in trials]
     eligible = _with_or_without_graph(trials)
@@ -181,9 +228,12 @@ def choose_recipe(
 
 def draw_landmarks(X: NDArray[np.floating], n_landmarks: int, rng: np.random.Generator) -> NDArray[np.floating]:
     """Some of the rows of X, in their order, or all if there are no more."""
-    if len(X) <= n_landmarks:
-        return X
-    return X[np.sort(rng.permutation(len(X))[:n_landmarks])]
+    return X if len(X) <= n_landmarks else X[draw_rows(len(X), n_landmarks, rng)]
+
+
+def draw_rows(n_rows: int, most: int, rng: np.random.Generator) -> IntArray:
+    """So many of the row numbers below ``n_rows``, rising."""
+    return np.sort(rng.permutation(n_rows)[:most])
 
 
 @dataclass

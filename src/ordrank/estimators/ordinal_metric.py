@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ordrank._types import FloatArray
+from ordrank._types import FloatArray, IntArray
 from ordrank.errors import InputError
 from ordrank.estimators.ballots import Ballots
 from ordrank.estimators.label_positions import place_by_value, place_labels
@@ -24,6 +24,7 @@ from ordrank.estimators.linear_metric import MahalanobisDistance
 from ordrank.estimators.order_map import (
     ALPHAS,
     NUS,
+    SEARCH_SAMPLES,
     SHARPNESSES,
     Candidate,
     Design,
@@ -32,26 +33,33 @@ from ordrank.estimators.order_map import (
     Recipe,
     choose_recipe,
     draw_landmarks,
+    draw_rows,
 )
 from ordrank.estimators.order_solver import closed_form, with_local_term
 from ordrank.estimators.parameters import check_choice, check_integer, check_number
 from ordrank.estimators.weights import weigh_samples
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import KernelMap, LinearMap, RidgeFit, graph_laplacian
+from ordrank.smoothing import KernelMap, LinearMap, RidgeFit
 from ordrank.smoothing.kernels import kernel
 
 USUAL_COMPONENTS = 2
 # Up to so many samples the kernel is exact; beyond, Nyström's with so many landmarks.
 EXACT_SAMPLES = 2000
 LANDMARKS = 1000
+# Of more labelled samples so many are drawn to choose by, so that memory and time do not grow with what is exact.
+MOST_AT_ONCE = 5000
 # Of more unlabelled samples these are drawn: their graph and features are held in memory.
 MOST_UNLABELED = 4000
 # Most samples on which locality and votes are tried.
 BALLOTS = 1500
 # Fewer where their distances to all samples would be more than so many numbers, but no fewer than these.
-BALLOT_ELEMENTS = 6_000_000
+BALLOT_ELEMENTS = 3_000_000
 FEW_BALLOTS = 300
 _BLOCK_ELEMENTS = 4_000_000
+# Threads of a BLAS wait for each other longer than they work on matrices no larger than this.
+FEW_SAMPLES = 1000
+# Unlabelled samples for each labelled one, below which they are too few to shape a map.
+FEW_UNLABELED = 0.1
 
 _ONE_FIT_AT_A_TIME = Lock()
 
@@ -215,7 +223,8 @@ class OrdinalMetric(LearnedMetric):
         y : array-like of shape (n,)
             Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
         unlabeled : array-like of shape (n_unlabeled, d), optional
-            More samples, without labels. Where they help, they shape the map; at most 4000, drawn at random.
+            More samples, without labels. Where they help, they shape the map; at most 4000, drawn at random. Fewer
+            than a tenth of the labelled ones are left out.
         sample_weight : array-like of shape (n,), optional
             How much each sample counts in the map; samples of weight 0 are left out. Automatic choices weigh the
             distances from the positions, but count the mistaken grades of all samples alike.
@@ -231,11 +240,17 @@ class OrdinalMetric(LearnedMetric):
         samples, labels, weights = weigh_samples(samples, labels, sample_weight, balanced=balanced)
         others = self._validated_unlabeled(unlabeled, samples)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        pictures = self._prepare(samples, labels, weights, others, rng)
-        # Threads of a BLAS would wait for each other longer than they work on matrices of this size. The limit holds
-        # for the whole process: two fits at a time would lift each other's.
-        with _ONE_FIT_AT_A_TIME, threadpool_limits(1, "blas"):
-            self._learn(pictures, labels, rng)
+        everything, others = self._prepare(samples, labels, weights, others, rng)
+        rows = np.arange(len(samples))
+        if len(rows) > MOST_AT_ONCE and self.mu == 0:
+            rows = draw_rows(len(rows), MOST_AT_ONCE, rng)
+        pictures = everything.draw(rows, others)
+        # Limits of threads hold for the whole process: two fits at a time would lift each other's.
+        with _ONE_FIT_AT_A_TIME:
+            with threadpool_limits(1, "blas"):
+                recipe = self._choose(pictures, labels.values[rows], rng)
+            with threadpool_limits(1 if len(pictures.X) <= FEW_SAMPLES else None, "blas"):
+                self._learn(recipe, pictures, everything, labels, rows, rng)
         return self
 
     def get_mahalanobis_matrix(self) -> FloatArray:
@@ -290,8 +305,8 @@ class OrdinalMetric(LearnedMetric):
         weights: FloatArray,
         others: NDArray[np.floating],
         rng: np.random.Generator,
-    ) -> Pictures:
-        """Bring samples and positions to unit mean square, and join all samples to a graph."""
+    ) -> tuple[Pictures, NDArray[np.floating]]:
+        """Bring samples and positions to unit mean square, and choose the unlabelled samples that matter."""
         self.labels_ = labels.distinct
         share = weights / weights.sum()
         self.mean_ = share @ X.astype(np.float64, copy=False)
@@ -301,10 +316,9 @@ class OrdinalMetric(LearnedMetric):
             raise InputError("all samples that count are identical; there is no distance to learn")
         self.label_positions_ = self._place(labels, np.bincount(labels.index, weights).astype(np.float64))
         Y = self.label_positions_[labels.index]
-        if not len(others) or (not _is_auto(self.nu) and self.nu == 0):
-            return Pictures(self._unit(X), Y, weights)
-        everything = self._unit(np.vstack([X, draw_landmarks(others, MOST_UNLABELED, rng)]))
-        return Pictures(everything, Y, weights, graph_laplacian(everything))
+        pointless = len(others) < FEW_UNLABELED * len(X) if _is_auto(self.nu) else self.nu == 0
+        others = others[:0] if pointless else draw_landmarks(others, MOST_UNLABELED, rng)
+        return Pictures(self._unit(X), Y, weights), self._unit(others)
 
     def _place(self, labels: OrdinalLabels, label_weights: FloatArray) -> FloatArray:
         """Ideal positions of the labels, of weighted mean square 1; zero beyond the dimensions that they fill."""
@@ -319,23 +333,37 @@ class OrdinalMetric(LearnedMetric):
         size = np.sqrt(label_weights @ np.einsum("ij,ij->i", points, points) / label_weights.sum())
         return np.pad(points / size, [(0, 0), (0, self.n_components_ - kept)])
 
-    def _learn(self, pictures: Pictures, labels: OrdinalLabels, rng: np.random.Generator) -> None:
+    def _learn(
+        self,
+        recipe: Recipe,
+        pictures: Pictures,
+        everything: Pictures,
+        labels: OrdinalLabels,
+        rows: IntArray,
+        rng: np.random.Generator,
+    ) -> None:
+        """Learn from all labelled samples; ``rows`` of them are those in ``pictures``, by which is chosen."""
         for name in {"landmarks_", "coefficients_", "order_components_", "neighborhoods_"} & vars(self).keys():
             delattr(self, name)  # of an earlier fit of another kind
-        recipe = self._choose(pictures, labels.values, rng)
         self.kernel_ = "linear" if recipe.sharpness is None else "rbf"
         self.sharpness_, self.nu_, self.alpha_ = recipe.sharpness, recipe.nu, recipe.alpha
         design = Design(pictures, self._feature_map(pictures.X, rng))
         path = design.path(recipe.nu)
         fit = path.at(recipe.alpha)
-        B = self._coefficients(fit, pictures, labels)
-        self._keep(design, design.of_map(B, recipe.nu), path.feature_mean @ B)
-        n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(labels.values)))
-        ballots = Ballots(pictures.labelled, labels.values, n_ballots, rng)
+        if len(rows) > SEARCH_SAMPLES and _is_auto(self.alpha):
+            # What is smooth enough for some samples is too smooth for all of them.
+            fit = min((path.at(alpha) for alpha in ALPHAS), key=lambda candidate: candidate.score)
+            self.alpha_ = fit.alpha
+        B, feature_mean = self._coefficients(fit, pictures, labels), path.feature_mean
+        if len(rows) < len(labels.values):
+            B, feature_mean = design.solve(everything, recipe.nu, fit.ridge)
+        self._keep(design, design.of_map(B, recipe.nu), feature_mean @ B)
+        n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(rows)))
+        ballots = Ballots(pictures.labelled, labels.values[rows], n_ballots, rng)
         order = fit.squared_distances_left_out(ballots.rows)
         self.locality_ = ballots.choose_locality(order) if _is_auto(self.locality) else float(self.locality)
         if self.mu == 0:
-            self.neighborhoods_ = ballots.neighborhoods(order, self.locality_)
+            self.neighborhoods_ = ballots.neighborhoods(order, self.locality_).renumbered(rows)
 
     def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> Recipe:
         sharpnesses: list[float | None] = [] if self.kernel == "rbf" else [None]

@@ -65,7 +65,7 @@ class RidgeFit:
     @cached_property
     def shrinkage(self) -> FloatArray:
         """Eigenvalues of S, without the mean; (r,)."""
-        return self.path.spectrum / (self.path.spectrum + self._ridge)
+        return self.path.spectrum / (self.path.spectrum + self.ridge)
 
     @cached_property
     def positions(self) -> FloatArray:
@@ -97,7 +97,7 @@ class RidgeFit:
         The negative log marginal likelihood per target and dimension with the best overall variance, up to a
         constant: ½ log(yᵀC⁻¹y) + ½ log det C / (n - 1).
         """
-        path, ridge = self.path, self._ridge
+        path, ridge = self.path, self.ridge
         n = len(path.Y) - 1
         inside = path.spectrum + ridge
         quadratic = float(np.sum(path.along**2 / inside[:, None])) + max(path.outside, 0.0) / ridge
@@ -116,7 +116,7 @@ class RidgeFit:
     def coefficients(self) -> FloatArray:
         """B, (p, s); the position of a sample is ``(features - path.feature_mean) @ B``."""
         path = self.path
-        return path.centred.T @ (path.basis @ (path.along / (path.spectrum + self._ridge)[:, None]))
+        return path.centred.T @ (path.basis @ (path.along / (path.spectrum + self.ridge)[:, None]))
 
     def squared_distances_left_out(self, rows: IntArray) -> FloatArray:
         """Squared distances of given samples to all others, each sample having been left out of the fit.
@@ -145,5 +145,6 @@ class RidgeFit:
         return squared
 
     @property
-    def _ridge(self) -> float:
+    def ridge(self) -> float:
+        """ρ."""
         return self.alpha * max(self.path.scatter, np.finfo(np.float64).tiny)
