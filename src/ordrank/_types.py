@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # What an objective computes with: a NumPy array today, any array a Backend knows tomorrow.
 Array: TypeAlias = Any
@@ -121,3 +125,105 @@ class Ranking:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+
+@runtime_checkable
+class Extractor(Protocol):
+    """Turns pictures into vectors.
+
+    Attributes
+    ----------
+    name : str
+        What a user asks for, with its options: ``"pixels:32"``.
+    dim : int
+        Length of a vector.
+    fingerprint : str
+        Changes whenever the same picture would give another vector: vectors of different fingerprints are never
+        compared.
+    side : int
+        Pictures may be handed over shrunk, as long as their shorter side keeps so many pixels.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def side(self) -> int: ...
+
+    def extract(self, pictures: Sequence[Image]) -> NDArray[np.float32]:
+        """Vectors (n, dim) of upright RGB pictures of 8 bits."""
+        ...
+
+
+@dataclass(frozen=True)
+class BadPicture:
+    """A file that could not be used, and why; the reason reads on after its name."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Vote:
+    """The part of all votes that a grade received."""
+
+    grade: str
+    share: float
+
+
+@dataclass(frozen=True)
+class RankedPicture:
+    """A picture of a collection as an answer to a query.
+
+    Attributes
+    ----------
+    name : str
+    grade : str
+        As the user writes it.
+    estimated : bool
+        Whether nobody gave that grade but the model.
+    distance, order_distance, appearance_distance : float
+        Distance to the query, d² = order² + appearance².
+    thumbnail : bytes
+        JPEG.
+    """
+
+    name: str
+    grade: str
+    estimated: bool
+    distance: float
+    order_distance: float
+    appearance_distance: float
+    thumbnail: bytes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a collection says about one query.
+
+    Attributes
+    ----------
+    query : str
+        File or name that was asked.
+    thumbnail : bytes
+        JPEG.
+    grade, value : str and float
+        Estimated grade as the user writes it, and as a number.
+    known_grade : str or None
+        The grade that the query has in the collection.
+    votes : tuple of Vote
+        Every grade of the collection in its order.
+    results : tuple of RankedPicture
+        Nearest first.
+    """
+
+    query: str
+    thumbnail: bytes
+    grade: str
+    value: float
+    known_grade: str | None
+    votes: tuple[Vote, ...]
+    results: tuple[RankedPicture, ...]

@@ -6,6 +6,7 @@ scikit-learn's own ``ConvergenceWarning``.
 
 import sys
 import warnings
+from typing import Any
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
@@ -20,6 +21,32 @@ class InputError(ValueError):
     """The data or a parameter is wrong; the message says what and what to do."""
 
 
+class CollectionError(InputError):
+    """A collection cannot be opened, read or written; the message says why and what to do."""
+
+
+class BadPicturesError(InputError):
+    """Files that were to be read cannot be used.
+
+    Attributes
+    ----------
+    bad : tuple of BadPicture
+        Each with its reason.
+    """
+
+    def __init__(self, message: str, bad: tuple[Any, ...]) -> None:
+        super().__init__(message)
+        self.bad = bad
+
+
+class CollectionBusyError(CollectionError):
+    """Another process is writing in a collection."""
+
+
+class UnreadablePictureError(InputError):
+    """A picture cannot be decoded; the message says why."""
+
+
 class NotEuclideanError(InputError):
     """A matrix that should hold Euclidean distances does not."""
 
@@ -30,6 +57,14 @@ class MissingCapabilityError(TypeError):
 
 class PeerFailedError(RuntimeError):
     """A method of the comparison cannot run here or on these data; the message says why and what to do."""
+
+
+class GradesError(InputError):
+    """A file of grades cannot be used; the message shows the first problems, ``problems`` holds all of them."""
+
+    def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems
 
 
 class NeighborsCappedWarning(UserWarning):

@@ -1,0 +1,273 @@
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from ordrank.errors import UnreadablePictureError
+from ordrank.features import Pixels, decode_picture, open_picture, thumbnail
+from ordrank.features.pictures import MOST_PIXELS
+from tests.features.painting import encode, paint
+
+FULL = 10**6  # a side that no picture here has: nothing is shrunk
+
+
+def colours(data):
+    picture = open_picture(data, side=FULL)
+    assert picture.mode == "RGB"
+    return np.asarray(picture).astype(int)
+
+
+def refusal(data):
+    with pytest.raises(UnreadablePictureError) as caught:
+        open_picture(data, side=32)
+    return str(caught.value)
+
+
+def outcome(data):
+    try:
+        return open_picture(data, side=16).mode
+    except UnreadablePictureError as error:
+        return str(error)
+
+
+def chunk(kind, content):
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def png_of_size(width, height):
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    content = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + content
+
+
+# What was done to an upright picture so that its tag says it must be undone.
+STORED = {
+    1: lambda a: a,
+    2: lambda a: a[:, ::-1],
+    3: lambda a: a[::-1, ::-1],
+    4: lambda a: a[::-1],
+    5: lambda a: a.swapaxes(0, 1),
+    6: lambda a: np.rot90(a, 1),
+    7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
+    8: lambda a: np.rot90(a, -1),
+}
+
+
+class TestOrientation:
+    @pytest.mark.parametrize("format", ["JPEG", "PNG", "TIFF", "WEBP"])
+    @pytest.mark.parametrize("orientation", range(1, 9))
+    def test_every_picture_comes_upright(self, orientation, format):
+        upright = paint(90, 60)
+        stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](np.asarray(upright))))
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        options = {"JPEG": {"quality": 95, "subsampling": 0}, "WEBP": {"lossless": True}}.get(format, {})
+        decoded = decode_picture(encode(stored, format, exif=exif, **options), side=FULL)
+        assert (decoded.width, decoded.height) == decoded.picture.size == (90, 60)
+        difference = np.asarray(decoded.picture).astype(int) - np.asarray(upright)
+        assert np.abs(difference).mean() < (2 if format == "JPEG" else 1e-9)
+
+    def test_the_size_is_that_of_the_upright_picture_before_it_was_shrunk(self):
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        decoded = decode_picture(encode(paint(400, 200), "JPEG", exif=exif), side=50)
+        assert (decoded.width, decoded.height) == (200, 400)
+        assert decoded.picture.size == (50, 100)
+
+    @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
+    @pytest.mark.parametrize("content", [b"", b"garbage", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff"])
+    def test_damaged_exif_is_no_reason_to_refuse(self, content):
+        assert open_picture(encode(paint(), "JPEG", exif=b"Exif\0\0" + content), side=FULL).size == (90, 60)
+
+
+class TestModes:
+    def test_grey(self):
+        grey = np.arange(256, dtype=np.uint8).reshape(16, 16)
+        np.testing.assert_array_equal(colours(encode(Image.fromarray(grey))), np.dstack([grey] * 3))
+
+    def test_one_bit(self):
+        black = Image.new("1", (4, 4), 0)
+        black.putpixel((1, 2), 1)
+        values = colours(encode(black))
+        assert values[2, 1].tolist() == [255] * 3
+        assert values.sum() == 3 * 255
+
+    def test_palette(self):
+        picture = Image.new("P", (2, 1))
+        picture.putpalette([10, 20, 30, 200, 100, 0])
+        picture.putpixel((1, 0), 1)
+        assert colours(encode(picture)).tolist() == [[[10, 20, 30], [200, 100, 0]]]
+
+    @pytest.mark.parametrize("format", ["PNG", "GIF"])
+    def test_the_transparent_colour_of_a_palette_is_white(self, format):
+        picture = Image.new("P", (2, 1))
+        picture.putpalette([10, 20, 30, 200, 100, 0])
+        picture.putpixel((1, 0), 1)
+        assert colours(encode(picture, format, transparency=0)).tolist() == [[[255] * 3, [200, 100, 0]]]
+
+    def test_partial_transparency_in_a_palette(self):
+        picture = Image.new("P", (2, 1))
+        picture.putpalette([0, 0, 0, 0, 0, 0])
+        picture.putpixel((1, 0), 1)
+        assert colours(encode(picture, transparency=bytes([255, 51]))).tolist() == [[[0] * 3, [204] * 3]]
+
+    def test_the_transparent_colour_of_a_picture_without_palette(self):
+        picture = Image.new("RGB", (2, 1), (9, 8, 7))
+        picture.putpixel((1, 0), (1, 2, 3))
+        assert colours(encode(picture, transparency=(9, 8, 7))).tolist() == [[[255] * 3, [1, 2, 3]]]
+
+    @pytest.mark.parametrize("format", ["PNG", "TIFF", "WEBP"])
+    def test_alpha_is_laid_on_white(self, format):
+        picture = Image.new("RGBA", (3, 1), (100, 50, 0, 255))
+        picture.putpixel((1, 0), (100, 50, 0, 0))
+        picture.putpixel((2, 0), (100, 50, 0, 51))
+        options = {"lossless": True, "exact": True} if format == "WEBP" else {}
+        expected = [[[100, 50, 0], [255, 255, 255], [224, 214, 204]]]
+        assert np.abs(colours(encode(picture, format, **options)) - expected).max() <= 1
+
+    def test_grey_with_alpha(self):
+        picture = Image.new("LA", (2, 1), (40, 255))
+        picture.putpixel((1, 0), (40, 0))
+        assert colours(encode(picture)).tolist() == [[[40] * 3, [255] * 3]]
+
+    @pytest.mark.parametrize("format", ["JPEG", "TIFF"])
+    def test_cmyk(self, format):
+        picture = Image.new("CMYK", (16, 16), (0, 255, 255, 0))
+        assert np.abs(colours(encode(picture, format)) - [255, 0, 0]).max() <= 3
+
+    @pytest.mark.parametrize("format", ["PNG", "TIFF"])
+    def test_sixteen_bits_keep_their_upper_half(self, format):
+        values = np.array([[0, 255, 256, 32768, 65535]], dtype=np.uint16)
+        assert colours(encode(Image.fromarray(values), format))[0, :, 0].tolist() == [0, 0, 1, 128, 255]
+
+    def test_wider_numbers_are_stretched_from_their_least_to_their_greatest(self):
+        whole = np.array([[-1000, 0, 1000]], dtype=np.int32)
+        broken = np.array([[0.5, np.nan, 0.75, 1.0, np.inf, -np.inf]], dtype=np.float32)
+        assert colours(encode(Image.fromarray(whole), "TIFF"))[0, :, 0].tolist() == [0, 128, 255]
+        assert colours(encode(Image.fromarray(broken), "TIFF"))[0, :, 0].tolist() == [0, 0, 128, 255, 255, 0]
+        assert not colours(encode(Image.fromarray(np.full((2, 2), 7, dtype=np.int32)), "TIFF")).any()
+        nothing = encode(Image.fromarray(np.full((2, 2), np.nan, dtype=np.float32)), "TIFF")
+        assert refusal(nothing) == "holds no finite numbers"
+
+    @pytest.mark.parametrize("format", ["GIF", "PNG", "WEBP", "TIFF"])
+    def test_the_first_frame_of_many(self, format):
+        frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "lime", "blue")]
+        options = {"lossless": True} if format == "WEBP" else {}
+        data = encode(frames[0], format, save_all=True, append_images=frames[1:], **options)
+        assert np.abs(colours(data) - [255, 0, 0]).max() <= 1
+
+    @pytest.mark.parametrize("format", ["BMP", "PPM", "ICO", "JPEG2000", "PCX", "QOI", "SGI"])
+    def test_other_formats(self, format):
+        picture = Image.new("RGB", (16, 16), (200, 100, 50))
+        assert np.abs(colours(encode(picture, format)) - [200, 100, 50]).max() <= 2
+
+
+class TestShrinking:
+    @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 64), st.sampled_from(["JPEG", "PNG"]))
+    def test_the_shorter_side_is_kept_and_nothing_is_enlarged(self, width, height, side, format):
+        picture = open_picture(encode(Image.new("RGB", (width, height)), format), side=side)
+        shorter = min(width, height)
+        assert min(side, shorter) <= min(picture.size) <= shorter
+        assert min(picture.size) < 2 * side + 1 or shorter <= side
+
+    @pytest.mark.parametrize("format", ["JPEG", "PNG"])
+    @pytest.mark.parametrize("width", [256, 517, 1000])
+    def test_what_is_seen_hardly_changes(self, width, format):
+        data = encode(paint(width, 300), format)
+        small, full = open_picture(data, side=64), open_picture(data, side=FULL)
+        assert small.size[0] < full.size[0]
+        few, many = (Pixels().extract([picture]) for picture in (small, full))
+        assert np.abs(few - many).mean() < 1.5
+
+
+class TestHostileFiles:
+    def test_nothing(self):
+        assert refusal(b"") == "is empty"
+
+    @pytest.mark.parametrize("data", [b"\0", b"just some text" * 100, b"\xff\xd8\xff", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
+    def test_no_picture(self, data):
+        assert refusal(data) == "is not a picture that can be read"
+
+    @pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+    @pytest.mark.parametrize("options", [{}, {"progressive": True}])
+    def test_half_a_jpeg_is_refused_at_every_scale(self, options, share):
+        data = encode(paint(300, 300), "JPEG", **options)
+        for side in (32, FULL):
+            with pytest.raises(UnreadablePictureError, match=r"^is cut off: "):
+                open_picture(data[: int(share * len(data))], side=side)
+
+    @pytest.mark.parametrize("format", ["PNG", "GIF", "BMP", "TIFF", "WEBP"])
+    def test_half_a_file_is_refused(self, format):
+        data = encode(paint(), format)
+        assert refusal(data[: len(data) // 2])
+
+    def test_every_checksum_of_a_png_counts(self):
+        data = encode(paint())
+        for position in (20, data.index(b"IDAT") + 1000, data.rindex(b"IEND") + 5):
+            broken = data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+            assert refusal(broken) == "is damaged: a checksum is wrong"
+
+    def test_what_follows_the_end_of_a_png_does_not_matter(self):
+        assert open_picture(encode(paint()) + b"trailer", side=FULL).size == (90, 60)
+
+    @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+    @pytest.mark.parametrize(("width", "height", "count"), [(20_000, 20_000, 400), (10_001, 10_000, 101)])
+    def test_too_many_pixels_are_refused_before_they_are_decoded(self, width, height, count):
+        assert refusal(png_of_size(width, height)) == f"has {count} million pixels, more than 100 million"
+        assert width * height > MOST_PIXELS
+
+    @pytest.mark.parametrize("format", ["JPEG", "PNG"])
+    @pytest.mark.parametrize("size", [(1, 1), (20_000, 3), (3, 20_000)])
+    def test_odd_shapes_are_pictures(self, size, format):
+        decoded = decode_picture(encode(Image.new("RGB", size, (10, 200, 30)), format), side=128)
+        assert (decoded.width, decoded.height) == decoded.picture.size == size
+        assert np.abs(Pixels().extract([decoded.picture]).reshape(-1, 3) - [10, 200, 30]).max() <= 3
+
+    @pytest.mark.filterwarnings("ignore")
+    @given(st.data(), st.sampled_from(["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO"]))
+    def test_damage_gives_a_picture_or_a_sentence(self, data, format):
+        content = bytearray(encode(paint(24, 16), format))
+        for _ in range(data.draw(st.integers(1, 8))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        assert outcome(bytes(content)).split()[0] in {"RGB", "is", "has", "cannot", "holds", "does"}
+
+    def test_too_little_memory(self, monkeypatch):
+        def fail(*_, **__):
+            raise MemoryError
+
+        monkeypatch.setattr(Image.Image, "reduce", fail)
+        assert refusal(encode(paint(300, 200))) == "does not fit into memory"
+
+    def test_pillow_is_left_as_it_was(self):
+        before = Image.MAX_IMAGE_PIXELS
+        refusal(png_of_size(20_000, 20_000))
+        assert before == Image.MAX_IMAGE_PIXELS
+
+
+class TestThumbnail:
+    @pytest.mark.parametrize(
+        ("size", "expected"),
+        [((300, 200), (128, 85)), ((200, 300), (85, 128)), ((20_000, 3), (128, 1)), ((7, 5), (7, 5)), ((1, 1), (1, 1))],
+    )
+    def test_its_longest_side(self, size, expected):
+        data = thumbnail(Image.new("RGB", size))
+        assert open_picture(data, side=FULL).size == expected
+        assert data.startswith(b"\xff\xd8")
+
+    def test_it_looks_like_the_picture_and_is_always_the_same(self):
+        picture = paint(300, 200)
+        small = open_picture(thumbnail(picture), side=FULL)
+        difference = np.asarray(small).astype(int) - np.asarray(picture.resize(small.size))
+        assert np.abs(difference).mean() < 4
+        assert thumbnail(picture) == thumbnail(picture.copy())
+
+    def test_it_tells_nothing_that_was_written_in_the_file(self):
+        exif = Image.Exif()
+        exif[0x010E] = "a secret place"
+        data = encode(paint(), "JPEG", comment=b"a secret word", exif=exif)
+        assert b"secret" in data
+        assert b"secret" not in thumbnail(open_picture(data, side=FULL))

@@ -1,0 +1,109 @@
+from importlib.metadata import EntryPoint, EntryPoints
+
+import numpy as np
+import pytest
+
+from benchmarks.export_network import export_network
+from ordrank.errors import InputError
+from ordrank.features import Hog, OnnxNetwork, Pixels, find_extractor, registry
+
+
+class Mean:
+    """Another package's extractor."""
+
+    dim, fingerprint, side = 1, "mean;1", 1
+
+    def __init__(self, options):
+        if options == "wrong":
+            raise TypeError("no such option")
+        self.name = f"mean:{options}"
+
+    def extract(self, pictures):
+        return np.array([[np.asarray(picture).mean()] for picture in pictures], dtype=np.float32)
+
+
+class Nameless(Mean):
+    fingerprint = ""
+
+
+class Mute(Mean):
+    extract = None
+
+
+def refuse(options):
+    raise InputError("only on Sundays")
+
+
+@pytest.fixture
+def foreign(monkeypatch):
+    points = {name: f"{__name__}:{name}" for name in ("Mean", "Nameless", "Mute", "refuse", "absent")}
+    points |= {"pixels": f"{__name__}:Mean", "gone": "no_such_package:Extractor"}
+    found = EntryPoints(EntryPoint(name, value, "ordrank.features") for name, value in points.items())
+    monkeypatch.setattr(registry, "entry_points", lambda *, group: found.select(group=group))
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("pixels", Pixels()),
+        ("pixels:48", Pixels(48)),
+        ("pixels:48,grey", Pixels(48, grey=True)),
+        ("pixels:,grey", Pixels(grey=True)),
+        ("hog", Hog()),
+        ("hog:96", Hog(96)),
+    ],
+)
+def test_our_own(spec, expected):
+    assert find_extractor(spec) == expected
+    assert find_extractor(find_extractor(spec).name) == expected
+
+
+def test_a_network_is_found_by_its_name_from_anywhere(tmp_path, monkeypatch):
+    (tmp_path / "nets").mkdir()
+    export_network(tmp_path / "nets" / "net.onnx", seed=0, size=32)
+    monkeypatch.chdir(tmp_path)
+    extractor = find_extractor("onnx:nets/net.onnx")
+    assert isinstance(extractor, OnnxNetwork)
+    monkeypatch.chdir("/")
+    assert find_extractor(extractor.name).fingerprint == extractor.fingerprint
+
+
+@pytest.mark.parametrize(
+    "spec", ["pixels:x", "pixels:-3", "pixels:32,gray", "pixels:32,", "pixels:²", "hog:1.5", "hog:" + "9" * 5000]
+)
+def test_options_that_are_not_understood(spec):
+    with pytest.raises(InputError, match=spec[:6]):
+        find_extractor(spec)
+
+
+def test_a_network_needs_a_file():
+    with pytest.raises(InputError, match="onnx:FILE"):
+        find_extractor("onnx")
+
+
+@pytest.mark.usefixtures("foreign")
+class TestOtherPackages:
+    def test_they_are_built_with_the_text_after_the_colon(self):
+        assert find_extractor("Mean").name == "mean:"
+        assert find_extractor("Mean:a,b:c").name == "mean:a,b:c"
+
+    def test_our_own_names_win(self):
+        assert find_extractor("pixels") == Pixels()
+
+    def test_unknown_names_list_what_there_is(self):
+        with pytest.raises(InputError, match="no features called 'sift'; there are pixels, hog, onnx, Mean, Mute"):
+            find_extractor("sift:3")
+
+    @pytest.mark.parametrize(("name", "part"), [("Nameless", "fingerprint"), ("Mute", "extract")])
+    def test_what_is_no_extractor_is_refused(self, name, part):
+        with pytest.raises(InputError, match=f"lack '{part}'"):
+            find_extractor(name)
+
+    @pytest.mark.parametrize("spec", ["gone", "absent", "Mean:wrong"])
+    def test_what_cannot_be_set_up_is_refused(self, spec):
+        with pytest.raises(InputError, match="cannot be set up"):
+            find_extractor(spec)
+
+    def test_what_they_say_about_their_options_is_passed_on(self):
+        with pytest.raises(InputError, match=r"^only on Sundays$"):
+            find_extractor("refuse")
