@@ -21,7 +21,7 @@ from ordrank.errors import InputError
 from ordrank.estimators import CMDSMetric, OrdinalRanker, UnitMeanSquare
 from ordrank.experiments import figures
 from ordrank.experiments.machine import describe_machine
-from ordrank.experiments.report import html_figure, html_page, html_table
+from ordrank.pages import html_figure, html_page, html_table
 
 METHODS = {
     "Euclidean": "plain distance between the features",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import ordrank
 from ordrank.errors import InputError
 from ordrank.experiments.machine import describe_machine
-from ordrank.experiments.report import write_files
+from ordrank.pages import write_files
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -1,6 +1,6 @@
 import pytest
 
-from ordrank.experiments.report import html_table, write_files
+from ordrank.pages import html_table, write_files
 
 
 def test_files_are_whole_or_not_there(tmp_path, monkeypatch):

@@ -1,79 +1,21 @@
-"""The command line. Every heavy import waits inside its command."""
+"""The commands ``demo``, ``reproduce`` and ``compare``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(
-    name="ordrank",
-    help="Learn a distance from pictures with ordered labels; grade and rank new pictures with it.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
+from ordrank.cli.terminal import plain_errors, progress
+
+commands = typer.Typer()
 
 
-@contextmanager
-def plain_errors(on_interrupt: str = "nothing was written") -> Iterator[None]:
-    """Say in one sentence what was wrong with the input or the disk, and exit with 1; with 130 on Ctrl-C."""
-    from ordrank.errors import InputError
-
-    try:
-        yield
-    except InputError as error:
-        typer.echo(f"ordrank: {error}", err=True)
-        raise typer.Exit(1) from None
-    except OSError as error:
-        typer.echo(f"ordrank: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        typer.echo(f"ordrank: interrupted; {on_interrupt}", err=True)
-        raise typer.Exit(130) from None
-
-
-@contextmanager
-def progress(*, quiet: bool) -> Iterator[tuple[Callable[[str], object], Callable[[int, int], object]]]:
-    """Yield ``tell(text)`` and ``tick(done, all)``, both on standard error; a bar on terminals only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    log = Console(stderr=True)
-    log.quiet = quiet and not log.is_terminal
-    bar = Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=log, disable=not log.is_terminal)
-    task = bar.add_task("", total=None, visible=False)
-    with bar:
-        yield (
-            lambda text: log.print(f"{text} …", style="dim"),
-            lambda done, total: bar.update(task, completed=done, total=total, visible=done < total),
-        )
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from ordrank import __version__
-
-        typer.echo(f"ordrank {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Learn a distance from pictures with ordered labels; grade and rank new pictures with it."""
-
-
-@app.command(epilog="Examples: `ordrank demo` · `ordrank demo --pictures 200 --out fruit` · `ordrank demo --json`")
+@commands.command(epilog="Examples: `ordrank demo` · `ordrank demo --pictures 200 --out fruit` · `ordrank demo --json`")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report and its figures; made if missing.")] = Path("demo"),
     pictures: Annotated[int, typer.Option(help="How many fruits to draw, at least 60.")] = 600,
@@ -89,7 +31,7 @@ def demo(
     from rich.table import Table
 
     from ordrank.experiments.demo import run_demo, table_of
-    from ordrank.experiments.report import write_files
+    from ordrank.pages import write_files
 
     with plain_errors(), progress(quiet=as_json) as (tell, _):
         result = run_demo(pictures, size=size, seed=seed, tell=tell)
@@ -132,7 +74,7 @@ class PaperData(StrEnum):
     all = "all"
 
 
-@app.command(
+@commands.command(
     epilog="Examples: `ordrank reproduce all` · `ordrank reproduce umist --repeats 5` · "
     "`ordrank reproduce fgnet --data ~/faces --json`"
 )
@@ -174,7 +116,7 @@ class ContestData(StrEnum):
     all = "all"
 
 
-@app.command(
+@commands.command(
     epilog="Examples: `ordrank compare all` · `ordrank compare tables --repeats 5 --out quick` · "
     "`ordrank compare umist --data ~/faces --json`"
 )
