@@ -24,7 +24,10 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         temporary = directory / f".{name}.{os.getpid()}"
         try:
-            temporary.write_bytes(content)
+            with temporary.open("wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
             temporary.replace(directory / name)
         finally:
             temporary.unlink(missing_ok=True)

@@ -25,9 +25,9 @@ NUS = (10.0, 100.0, 1e3, 1e4)
 # shows only in a map that can follow it.
 SEARCH_LANDMARKS = 300
 SEARCH_LANDMARKS_WITH_GRAPH = 600
-# It looks at no more than so many labelled, and as many unlabelled samples,
+# Of more samples so many are drawn, labelled and unlabelled, to choose by: time and memory stay bounded.
 SEARCH_SAMPLES = 2000
-# and grades so many with each candidate.
+# And so many are graded with each candidate.
 SEARCH_BALLOTS = 300
 # Candidates this much further from their positions than the best are not asked for their grades.
 HOPELESS = 1.25
@@ -190,7 +190,7 @@ class Design:
 def choose_recipe(
     pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator
 ) -> tuple[Recipe, list[Candidate]]:
-    """Choose kernel, graph and ridge by exact leave-one-out, on a sample where there are very many.
+    """Choose kernel, graph and ridge by exact leave-one-out.
 
     The graph term is used only if it brings the samples nearer to their positions by more than one standard
     error. Then the best score decides, among the candidates that do not clearly mistake more grades than the
@@ -213,10 +213,9 @@ def choose_recipe(
     list of Candidate
         Everything that was tried.
     """
-    if len(pictures.X) > SEARCH_SAMPLES:
-        rows = draw_rows(len(labels), SEARCH_SAMPLES, rng)
+    if len(pictures.others) > SEARCH_SAMPLES:
         others = draw_landmarks(pictures.others, SEARCH_SAMPLES, rng)
-        pictures, labels = pictures.draw(rows, others), labels[rows]
+        pictures = pictures.draw(np.arange(len(labels)), others)
     trials = _try_all(pictures, labels, grids, rng)
     tried = [Candidate(t.recipe, t.score, t.displacement, t.mistake) for t in trials]
     eligible = _with_or_without_graph(trials)
@@ -224,6 +223,13 @@ def choose_recipe(
     fewest = min((errors for _, errors in graded), key=lambda errors: float(errors.mean()))
     fine = [trial for trial, errors in graded if not clearly_more(errors, fewest)]
     return min(fine, key=lambda trial: trial.score).recipe, tried
+
+
+def feature_map(
+    X: NDArray[np.floating], landmarks: NDArray[np.floating], sharpness: float | None
+) -> LinearMap | KernelMap:
+    """Features of all samples X (N, d) themselves, or of a kernel with landmarks (m, d) if it has a sharpness."""
+    return LinearMap(X) if sharpness is None else KernelMap(landmarks, sharpness)
 
 
 def draw_landmarks(X: NDArray[np.floating], n_landmarks: int, rng: np.random.Generator) -> NDArray[np.floating]:
@@ -262,7 +268,7 @@ def _try_all(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.rando
     landmarks = draw_landmarks(pictures.X, n_landmarks, rng)
     trials: list[_Trial] = []
     for sharpness in grids.sharpnesses:
-        design = Design(pictures, LinearMap(pictures.X) if sharpness is None else KernelMap(landmarks, sharpness))
+        design = Design(pictures, feature_map(pictures.X, landmarks, sharpness))
         for nu in grids.nus:
             path = design.path(nu)
             fits = [path.at(alpha) for alpha in grids.alphas]

@@ -34,20 +34,19 @@ from ordrank.estimators.order_map import (
     choose_recipe,
     draw_landmarks,
     draw_rows,
+    feature_map,
 )
 from ordrank.estimators.order_solver import closed_form, with_local_term
 from ordrank.estimators.parameters import check_choice, check_integer, check_number
 from ordrank.estimators.weights import weigh_samples
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import KernelMap, LinearMap, RidgeFit
+from ordrank.smoothing import KernelMap, RidgeFit
 from ordrank.smoothing.kernels import kernel
 
 USUAL_COMPONENTS = 2
 # Up to so many samples the kernel is exact; beyond, Nyström's with so many landmarks.
 EXACT_SAMPLES = 2000
 LANDMARKS = 1000
-# Of more labelled samples so many are drawn to choose by, so that memory and time do not grow with what is exact.
-MOST_AT_ONCE = 5000
 # Of more unlabelled samples these are drawn: their graph and features are held in memory.
 MOST_UNLABELED = 4000
 # Most samples on which locality and votes are tried.
@@ -242,8 +241,8 @@ class OrdinalMetric(LearnedMetric):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         everything, others = self._prepare(samples, labels, weights, others, rng)
         rows = np.arange(len(samples))
-        if len(rows) > MOST_AT_ONCE and self.mu == 0:
-            rows = draw_rows(len(rows), MOST_AT_ONCE, rng)
+        if len(rows) > SEARCH_SAMPLES and self.mu == 0:
+            rows = draw_rows(len(rows), SEARCH_SAMPLES, rng)
         pictures = everything.draw(rows, others)
         # Limits of threads hold for the whole process: two fits at a time would lift each other's.
         with _ONE_FIT_AT_A_TIME:
@@ -347,15 +346,14 @@ class OrdinalMetric(LearnedMetric):
             delattr(self, name)  # of an earlier fit of another kind
         self.kernel_ = "linear" if recipe.sharpness is None else "rbf"
         self.sharpness_, self.nu_, self.alpha_ = recipe.sharpness, recipe.nu, recipe.alpha
-        design = Design(pictures, self._feature_map(pictures.X, rng))
+        exact = max(len(pictures.X), len(labels.values)) <= EXACT_SAMPLES
+        landmarks = pictures.X if exact else draw_landmarks(pictures.X, LANDMARKS, rng)
+        design = Design(pictures, feature_map(pictures.X, landmarks, recipe.sharpness))
         path = design.path(recipe.nu)
         fit = path.at(recipe.alpha)
-        if len(rows) > SEARCH_SAMPLES and _is_auto(self.alpha):
-            # What is smooth enough for some samples is too smooth for all of them.
-            fit = min((path.at(alpha) for alpha in ALPHAS), key=lambda candidate: candidate.score)
-            self.alpha_ = fit.alpha
         B, feature_mean = self._coefficients(fit, pictures, labels), path.feature_mean
         if len(rows) < len(labels.values):
+            # The ridge is that of the sample: how large errors are does not depend on the number of samples.
             B, feature_mean = design.solve(everything, recipe.nu, fit.ridge)
         self._keep(design, design.of_map(B, recipe.nu), feature_mean @ B)
         n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(rows)))
@@ -376,11 +374,6 @@ class OrdinalMetric(LearnedMetric):
             return Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0])
         recipe, self.candidates_ = choose_recipe(pictures, labels, grids, rng)
         return recipe
-
-    def _feature_map(self, X: NDArray[np.floating], rng: np.random.Generator) -> LinearMap | KernelMap:
-        if self.sharpness_ is None:
-            return LinearMap(X)
-        return KernelMap(X if len(X) <= EXACT_SAMPLES else draw_landmarks(X, LANDMARKS, rng), self.sharpness_)
 
     def _coefficients(self, fit: RidgeFit, pictures: Pictures, labels: OrdinalLabels) -> FloatArray:
         """Coefficients of the order map, (p, s): the closed form, and from there the solver if μ > 0."""

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import stat
+import threading
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,12 +142,26 @@ def _read_in_processes(
 
     with Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1) as processes:
         for window in _parts(files, _WINDOW):
-            batches = processes(delayed(_read_batch)(batch, extractor) for batch in _parts(window, _BATCH))
+            with _deaf_children():
+                batches = processes(delayed(_read_batch)(batch, extractor) for batch in _parts(window, _BATCH))
             try:
                 for read in batches:
                     yield from read
             finally:
                 _close(batches)
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Let processes that start here ignore Ctrl-C: this one stops them, without a word of theirs."""
+    if threading.current_thread() is not threading.main_thread():  # others may not touch signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _close(batches: Generator[list[ReadPicture | BadPicture]]) -> None:

@@ -1,0 +1,1 @@
+"""A collection of graded pictures on disk: kept, searched and graded."""

@@ -1,0 +1,195 @@
+"""Questions to a collection: a grade by votes, and the nearest pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._types import Answer, FloatArray, IntArray, RankedPicture, Vote
+from ordrank.collection.index import ExactIndex
+from ordrank.collection.model_file import Model
+from ordrank.collection.store import Header, Places, Store
+from ordrank.errors import CollectionError
+from ordrank.votes import count_votes, vote_weights
+
+
+@dataclass(frozen=True)
+class Query:
+    """A picture to be graded and compared with.
+
+    Attributes
+    ----------
+    name : str
+        As it was asked for.
+    place : ndarray of shape (s + d,)
+    thumbnail : bytes
+    own : int or None
+        Its number if it belongs to the collection: it is not its own answer.
+    """
+
+    name: str
+    place: NDArray[np.float32]
+    thumbnail: bytes
+    own: int | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which pictures may be answers.
+
+    Attributes
+    ----------
+    k : int
+        How many.
+    within_grade : bool
+        Only those of the query's estimated grade.
+    lowest, highest : float
+        Only those with grades in between, both included; estimated where none was given.
+    """
+
+    k: int = 10
+    within_grade: bool = False
+    lowest: float = -np.inf
+    highest: float = np.inf
+
+
+class Voters:
+    """The graded pictures, who grade others.
+
+    Parameters
+    ----------
+    places : Places
+        Of any pictures; those with a given grade vote.
+    index : ExactIndex
+        Of the same places.
+    model : Model
+    """
+
+    def __init__(self, places: Places, index: ExactIndex, model: Model) -> None:
+        graded = _graded(places)
+        self.ids, self.grades, self._index = places.ids, places.grades, index
+        self.labels: FloatArray = np.unique(self.grades[graded])
+        self._allowed = None if graded.all() else graded
+        self._n_votes, self._weights = min(model.n_votes, int(graded.sum())), model.weights
+
+    def grade(self, vectors: NDArray[np.float32]) -> FloatArray:
+        """Grades (n,) of places (n, s + d)."""
+        nearest, distances = self._index.nearest(vectors, self._n_votes, allowed=self._allowed)
+        return count_votes(self.grades[nearest], distances, aggregate="median", weights=self._weights)
+
+    def vote(self, query: Query) -> tuple[float, FloatArray]:
+        """Grade of one query, and the share of the votes that each label got; its own vote does not count."""
+        nearest, distances = self._index.nearest(query.place[None], self._n_votes + 1, allowed=self._allowed)
+        others = np.flatnonzero((nearest[0] >= 0) & (self.ids[nearest[0]] != query.own))[: self._n_votes]
+        if not len(others):
+            raise CollectionError(
+                f"{query.name} is the only picture of the collection that has a grade, and has no vote on its own; "
+                "give grades with `ordrank fit`"
+            )
+        votes, distances = self.grades[nearest[:, others]], distances[:, others]
+        value = float(count_votes(votes, distances, aggregate="median", weights=self._weights)[0])
+        counts = vote_weights(distances)[0] if self._weights == "distance" else np.ones(len(others))
+        shares = np.bincount(np.searchsorted(self.labels, votes[0]), counts, len(self.labels)) / counts.sum()
+        return value, shares
+
+
+class Answers:
+    """A collection that is ready to answer.
+
+    Parameters
+    ----------
+    store : Store
+    model : Model
+    """
+
+    def __init__(self, store: Store, model: Model) -> None:
+        self._store, self._header, self._n_order = store, store.header, model.n_order
+        self.places = store.places()
+        self._index = index_of(self.places, model)
+        self.voters = Voters(self.places, self._index, model)
+
+    def answer(self, query: Query, wanted: Wanted) -> Answer:
+        """Grade a query and rank the collection for it."""
+        value, shares = self.voters.vote(query)
+        allowed = self._allowed(query, value, wanted)
+        found, distances = self._index.nearest(query.place[None], wanted.k, allowed=allowed)
+        rows = found[0][found[0] >= 0]
+        known = self._store.rows([query.own])[0].grade if query.own is not None else None
+        header = self._header
+        return Answer(
+            query=query.name,
+            thumbnail=query.thumbnail,
+            grade=header.show(value),
+            value=value,
+            known_grade=None if known is None else header.show(known),
+            votes=tuple(
+                Vote(header.show(label), float(share)) for label, share in zip(self.voters.labels, shares, strict=True)
+            ),
+            results=self._describe(query, rows, distances[0][: len(rows)]),
+        )
+
+    def _allowed(self, query: Query, value: float, wanted: Wanted) -> NDArray[np.bool_] | None:
+        """Which pictures may be answers, (n,); None for all."""
+        grades = self._grades
+        allowed = (grades >= wanted.lowest) & (grades <= wanted.highest)
+        if wanted.within_grade:
+            allowed &= self._nearest_label == nearest_label(self.voters.labels, np.array([value]))[0]
+        if query.own is not None:
+            allowed &= self.places.ids != query.own
+        return None if allowed.all() else allowed
+
+    def _describe(self, query: Query, rows: IntArray, distances: FloatArray) -> tuple[RankedPicture, ...]:
+        ids = self.places.ids[rows].tolist()
+        difference = np.subtract(self.places.vectors[rows], query.place, dtype=np.float64)
+        order = np.linalg.norm(difference[:, : self._n_order], axis=1)
+        appearance = np.linalg.norm(difference[:, self._n_order :], axis=1)
+        kept, thumbnails = self._store.rows(ids), self._store.thumbnails(ids)
+        return tuple(
+            RankedPicture(
+                name=picture.name,
+                grade=_shown(self._header, picture.grade, picture.estimate),
+                estimated=picture.grade is None,
+                distance=float(distances[i]),
+                order_distance=float(order[i]),
+                appearance_distance=float(appearance[i]),
+                thumbnail=thumbnails[i],
+            )
+            for i, picture in enumerate(kept)
+        )
+
+    @cached_property
+    def _grades(self) -> FloatArray:
+        """Given grades, and estimated ones where none was given."""
+        return np.where(np.isnan(self.places.grades), self.places.estimates, self.places.grades)
+
+    @cached_property
+    def _nearest_label(self) -> IntArray:
+        return nearest_label(self.voters.labels, self._grades)
+
+
+def index_of(places: Places, model: Model) -> ExactIndex:
+    """Return an index of places, some of which must belong to graded pictures."""
+    _graded(places)
+    return ExactIndex(places.vectors, model.n_order)
+
+
+def _graded(places: Places) -> NDArray[np.bool_]:
+    graded = ~np.isnan(places.grades)
+    if not graded.any():
+        raise CollectionError("no picture of the collection has a grade to vote with; give grades with `ordrank fit`")
+    return graded
+
+
+def nearest_label(labels: FloatArray, grades: FloatArray) -> IntArray:
+    """Position of the nearest label, the lower one half-way."""
+    upper = np.minimum(np.searchsorted(labels, grades), len(labels) - 1)
+    lower = np.maximum(upper - 1, 0)
+    return np.where(labels[upper] - grades < grades - labels[lower], upper, lower)
+
+
+def _shown(header: Header, grade: float | None, estimate: float | None) -> str:
+    value = estimate if grade is None else grade
+    return "" if value is None else header.show(value)

@@ -1,0 +1,508 @@
+"""The rows of a collection: pictures, their features and places in the learned space, in one SQLite file.
+
+Features, places and thumbnails have tables of their own, so that reading one of them for all pictures does not read
+the others from disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, MutableSet, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._types import BadPicture, FloatArray, IntArray
+from ordrank.collection.writer_lock import LOCK_FILE, only_writer
+from ordrank.errors import CollectionError
+from ordrank.features.reading import ReadPicture
+
+FORMAT = 1
+DATABASE = "collection.sqlite"
+# Most values that older versions of SQLite take in one statement.
+_MOST_VALUES = 900
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE pictures (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, path TEXT NOT NULL, sha256 TEXT NOT NULL UNIQUE,
+    size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
+    grade REAL, estimate REAL
+);
+CREATE TABLE features (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL);
+CREATE TABLE embeddings (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL);
+CREATE TABLE thumbnails (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, jpeg BLOB NOT NULL);
+"""
+_ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END WHERE id = ?"
+# The content of a picture whose file holds another by now is marked, so that it can come again under another name.
+_MARK_OUTDATED = "UPDATE pictures SET sha256 = 'outdated ' || sha256 WHERE id = ?"
+_DELETE = "DELETE FROM pictures WHERE name = ?"
+
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What holds for all rows.
+
+    Attributes
+    ----------
+    extractor, fingerprint : str
+        What the features were made with.
+    dim : int
+        Length of a feature vector.
+    order : tuple of str, or None
+        Names of the grades, lowest first; a grade is then a position in it.
+    model : str or None
+        Name of the model that the embeddings belong to; None before the first fit.
+    """
+
+    extractor: str
+    fingerprint: str
+    dim: int
+    order: tuple[str, ...] | None = None
+    model: str | None = None
+
+    def show(self, grade: float) -> str:
+        """Return a grade as the user writes it: a number, or the nearest name, the lower one half-way."""
+        if self.order is None:
+            return f"{grade:.6g}"
+        return self.order[min(max(int(np.ceil(grade - 0.5)), 0), len(self.order) - 1)]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where pictures are in the learned space: vectors (n, s + d), and the grades estimated there (n,)."""
+
+    vectors: NDArray[np.float32]
+    estimates: FloatArray
+
+
+@dataclass(frozen=True)
+class Places:
+    """All pictures in the learned space.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (n,)
+        Their numbers, rising.
+    grades, estimates : ndarray of shape (n,)
+        Given and estimated grades; NaN where none was given.
+    vectors : ndarray of shape (n, s + d)
+    """
+
+    ids: IntArray
+    grades: FloatArray
+    estimates: FloatArray
+    vectors: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A picture of the collection without its vectors."""
+
+    id: int
+    name: str
+    path: str
+    sha256: str
+    size: int
+    mtime_ns: int
+    width: int
+    height: int
+    grade: float | None
+    estimate: float | None
+
+
+class Store:
+    """An open collection. Get one from :func:`read_store` or :func:`write_store`."""
+
+    def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
+        self.directory, self._connection = directory, connection
+        self.header = _read_header(directory, connection)
+
+    def __len__(self) -> int:
+        (count,) = self._connection.execute("SELECT count(*) FROM pictures").fetchone()
+        return int(count)
+
+    # Reading -----------------------------------------------------------------------------------------------------
+
+    def stamps(self) -> dict[str, tuple[int, int]]:
+        """Size and time of change of every picture's file when it was read, by name."""
+        rows = self._connection.execute("SELECT name, size, mtime_ns FROM pictures")
+        return {name: (size, mtime_ns) for name, size, mtime_ns in rows}
+
+    def rows(self, ids: Iterable[int] | None = None) -> list[Row]:
+        """All pictures in the order of their numbers, or those asked for, in that order."""
+        if ids is None:
+            return [Row(*found) for found in self._connection.execute("SELECT * FROM pictures ORDER BY id")]
+        wanted = list(ids)
+        found = {row[0]: Row(*row) for row in self._select("SELECT * FROM pictures WHERE id IN", wanted)}
+        return _in_order(found, wanted)
+
+    def find(self, name: str) -> Row | None:
+        """Return the picture of that name."""
+        if not _is_text(name):
+            return None
+        found = self._connection.execute("SELECT * FROM pictures WHERE name = ?", (name,)).fetchone()
+        return None if found is None else Row(*found)
+
+    def find_content(self, sha256: str) -> Row | None:
+        """Return the picture with that content."""
+        found = self._connection.execute("SELECT * FROM pictures WHERE sha256 = ?", (sha256,)).fetchone()
+        return None if found is None else Row(*found)
+
+    def grades(self) -> FloatArray:
+        """Grades of all pictures in the order of their numbers; NaN where there is none."""
+        rows = self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall()
+        return _numbers(rows, 1)[:, 0]
+
+    def features(self, rows_per_block: int = 1024) -> Iterator[NDArray[np.float32]]:
+        """Feature vectors of all pictures in the order of their numbers, a block (b, dim) at a time."""
+        found = self._connection.execute("SELECT vector FROM features ORDER BY id")
+        while block := found.fetchmany(rows_per_block):
+            yield np.stack([_decode(blob, self.header.dim) for (blob,) in block])
+
+    def features_of(self, number: int) -> NDArray[np.float32]:
+        """Feature vector of one picture, (dim,)."""
+        found = dict(self._connection.execute("SELECT id, vector FROM features WHERE id = ?", (number,)))
+        return _decode(_in_order(found, [number])[0], self.header.dim)
+
+    def places(self) -> Places:
+        """Where every picture is that has a place, in the order of their numbers."""
+        statement = "SELECT id, grade, estimate FROM pictures WHERE id IN (SELECT id FROM embeddings) ORDER BY id"
+        table = _numbers(self._connection.execute(statement).fetchall(), 3)
+        blobs = [blob for (blob,) in self._connection.execute("SELECT vector FROM embeddings ORDER BY id")]
+        if len(blobs) != len(table) or len({isinstance(blob, bytes) and len(blob) for blob in blobs}) > 1:
+            raise sqlite3.DatabaseError("a place is missing")
+        vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1 if blobs else 0)
+        return Places(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], vectors)
+
+    def thumbnails(self, ids: Sequence[int]) -> list[bytes]:
+        """Thumbnails in the order asked for."""
+        found = dict(self._select("SELECT id, jpeg FROM thumbnails WHERE id IN", ids))
+        return _in_order(found, ids)
+
+    def count_without_place(self) -> int:
+        """Pictures that were read and have no place in the learned space yet."""
+        statement = "SELECT count(*) FROM pictures WHERE id NOT IN (SELECT id FROM embeddings)"
+        return int(self._connection.execute(statement).fetchone()[0])
+
+    def state(self, key: str) -> str | None:
+        """Return a note that was kept with the collection."""
+        found = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def _select(self, statement: str, ids: Sequence[int]) -> Iterator[Any]:
+        for start in range(0, len(ids), _MOST_VALUES):
+            part = ids[start : start + _MOST_VALUES]
+            yield from self._connection.execute(f"{statement} ({','.join('?' * len(part))})", [int(i) for i in part])
+
+    # Writing -----------------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        pictures: Sequence[ReadPicture],
+        paths: Mapping[str, Path],
+        grades: Mapping[str, float],
+        placed: Placed | None = None,
+        *,
+        outdated: MutableSet[str] | None = None,
+    ) -> list[BadPicture]:
+        """Keep pictures, all or none; one whose name is known replaces the old one.
+
+        Parameters
+        ----------
+        pictures : sequence of ReadPicture
+        paths, grades : mapping
+            By name; a picture without a grade keeps the one it had.
+        placed : Placed, optional
+            Where they are in the space of the model; None before there is one.
+        outdated : mutable set of str, optional
+            Names that will be added again because their files have changed: what they were is no reason to call
+            another picture a copy. Those that are added leave it.
+
+        Returns
+        -------
+        list of BadPicture
+            Copies of other pictures, which are not kept.
+        """
+        bad = []
+        outdated = set() if outdated is None else outdated
+        with self._transaction() as cursor:
+            for position, picture in enumerate(pictures):
+                outdated.discard(picture.name)
+                twin = self.find_content(picture.sha256)
+                if twin is not None and twin.name != picture.name:
+                    if twin.name not in outdated:
+                        bad.append(BadPicture(picture.name, f"has the same content as {twin.name!r} and is kept once"))
+                        cursor.execute(_DELETE, (picture.name,))  # what it was is not in its file any more
+                        continue
+                    cursor.execute(_MARK_OUTDATED, (twin.id,))
+                number = self._put(cursor, picture, str(paths[picture.name]), grades.get(picture.name))
+                if placed is not None:
+                    self._place(cursor, number, placed.vectors[position], float(placed.estimates[position]))
+        return bad
+
+    def set_grades(self, grades: Mapping[str, float]) -> None:
+        """Give pictures their grades, by name."""
+        with self._transaction() as cursor:
+            cursor.executemany(
+                "UPDATE pictures SET grade = ?, estimate = NULL WHERE name = ?",
+                [(grade, name) for name, grade in grades.items()],
+            )
+
+    def set_estimates(self, ids: Iterable[int], estimates: Iterable[float]) -> None:
+        """Give pictures that have no grade an estimated one, by number."""
+        with self._transaction() as cursor:
+            cursor.executemany(_ESTIMATE, [(float(e), int(i)) for i, e in zip(ids, estimates, strict=True)])
+
+    def set_order(self, order: tuple[str, ...]) -> None:
+        """Give the grades names."""
+        with self._transaction() as cursor:
+            _write_meta(cursor, {"order": json.dumps(order)})
+        self.header = _read_header(self.directory, self._connection)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Forget pictures."""
+        with self._transaction() as cursor:
+            cursor.executemany(_DELETE, [(name,) for name in names])
+
+    def place_all(self, model: str, places: Iterable[Placed], notes: Mapping[str, str]) -> None:
+        """Make a model the one of the collection: every picture gets its new place, or nothing changes.
+
+        Parameters
+        ----------
+        model : str
+            Its name.
+        places : iterable of Placed
+            Blocks, in the order of the pictures' numbers.
+        notes : mapping
+            Kept with it, see :meth:`state`.
+        """
+        numbers = [number for (number,) in self._connection.execute("SELECT id FROM pictures ORDER BY id")]
+        with self._transaction() as cursor:
+            done = 0
+            for block in places:
+                for vector, estimate in zip(block.vectors, block.estimates, strict=True):
+                    self._place(cursor, numbers[done], vector, float(estimate))
+                    done += 1
+            if done != len(numbers):
+                raise ValueError(f"{done} places for {len(numbers)} pictures")
+            _write_meta(cursor, {"model": model, **notes})
+        self.header = _read_header(self.directory, self._connection)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Cursor]:
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute("BEGIN IMMEDIATE")
+            try:
+                yield cursor
+                cursor.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # a full disk may have rolled it back already
+                    cursor.execute("ROLLBACK")
+                raise
+
+    def _put(self, cursor: sqlite3.Cursor, picture: ReadPicture, path: str, grade: float | None) -> int:
+        known = self.find(picture.name)
+        if known is not None:
+            cursor.execute("DELETE FROM pictures WHERE id = ?", (known.id,))
+            grade = known.grade if grade is None else grade
+        columns = (picture.sha256, picture.size, picture.mtime_ns, picture.width, picture.height)
+        cursor.execute(
+            "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+            (None if known is None else known.id, picture.name, _as_text(path), *columns, grade),
+        )
+        number = cursor.lastrowid
+        assert number is not None
+        cursor.execute("INSERT INTO features VALUES (?, ?)", (number, _encode(picture.features)))
+        cursor.execute("INSERT INTO thumbnails VALUES (?, ?)", (number, picture.thumbnail))
+        return number
+
+    def _place(self, cursor: sqlite3.Cursor, number: int, vector: NDArray[np.float32], estimate: float) -> None:
+        cursor.execute("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", (number, vector.astype("<f4").tobytes()))
+        cursor.execute(_ESTIMATE, (estimate, number))
+
+
+def is_collection(directory: Path) -> bool:
+    """Whether there is a collection, complete or not."""
+    return (directory / DATABASE).exists()
+
+
+@contextmanager
+def read_store(directory: Path) -> Iterator[Store]:
+    """Open a collection to read from it, while others may read and one may write."""
+    _must_exist(directory)
+    with _sentences(directory), closing(_connect_to_read(directory / DATABASE)) as connection:
+        # One state of everything, whatever a writer does meanwhile.
+        connection.execute("BEGIN")
+        yield Store(directory, connection)
+
+
+@contextmanager
+def write_store(directory: Path, new: Header | None = None) -> Iterator[Store]:
+    """Open a collection to write in it; there is one writer at a time.
+
+    Parameters
+    ----------
+    directory : Path
+    new : Header, optional
+        Make a collection with this header where there is none.
+    """
+    if new is None:
+        _must_exist(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    with _sentences(directory), only_writer(directory):
+        for_nothing = made = not is_collection(directory)
+        try:
+            if made and new is not None:
+                _create(directory, new)
+            with closing(_connect(directory / DATABASE, "rw")) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA foreign_keys = ON")
+                store = Store(directory, connection)
+                for_nothing = False
+                try:
+                    yield store
+                except BaseException:
+                    for_nothing = made and len(store) == 0
+                    raise
+        except BaseException:
+            if for_nothing:
+                _delete(directory)
+            raise
+
+
+def _delete(directory: Path) -> None:
+    for file in directory.glob(f"*{DATABASE}*"):
+        file.unlink()
+    (directory / LOCK_FILE).unlink(missing_ok=True)
+    if not any(directory.iterdir()):
+        directory.rmdir()
+
+
+def _create(directory: Path, header: Header) -> None:
+    """Make a database, which gets its name only when its tables are there."""
+    for leftover in directory.glob(f".{DATABASE}*"):  # of a process that was ended
+        leftover.unlink()
+    unfinished = directory / f".{DATABASE}"
+    with closing(_connect(unfinished, "rwc")) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        meta = {"format": FORMAT, "extractor": header.extractor, "fingerprint": header.fingerprint, "dim": header.dim}
+        named = {} if header.order is None else {"order": json.dumps(header.order)}
+        _write_meta(connection.cursor(), {key: str(value) for key, value in meta.items()} | named)
+        connection.execute("COMMIT")
+    unfinished.replace(directory / DATABASE)
+
+
+def _must_exist(directory: Path) -> None:
+    if not is_collection(directory):
+        raise CollectionError(f"{directory} is not a collection; make one with `ordrank fit IMAGES --out {directory}`")
+
+
+def _connect(file: Path, mode: str) -> sqlite3.Connection:
+    uri = f"file:{quote(os.fsencode(file.absolute()))}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+
+
+def _connect_to_read(file: Path) -> sqlite3.Connection:
+    """Connect, also where the directory is read-only or full and cannot hold what SQLite keeps for other processes."""
+    connection = _connect(file, "ro")
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        connection.close()
+        leftover = file.with_name(f"{file.name}-wal")
+        if error.sqlite_errorcode & 0xFF not in _UNWRITABLE or (leftover.exists() and leftover.stat().st_size):
+            raise
+        return _connect(file, "ro&immutable=1")
+    return connection
+
+
+_ANEW = "bring back a copy of that file, or make the collection anew in another directory"
+_UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+_REASONS = {
+    sqlite3.SQLITE_FULL: "the disk is full; make room and give the same command again",
+    sqlite3.SQLITE_IOERR: "the disk reports an error or is full; make room and give the same command again",
+    sqlite3.SQLITE_READONLY: "it cannot be written in; check its permissions",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check its permissions",
+    sqlite3.SQLITE_PERM: "it cannot be opened; check its permissions",
+    sqlite3.SQLITE_BUSY: "another process keeps it locked; try again when it is done",
+    sqlite3.SQLITE_NOTADB: f"its {DATABASE} is no database; {_ANEW}",
+    sqlite3.SQLITE_CORRUPT: f"its {DATABASE} is damaged; {_ANEW}",
+}
+
+
+@contextmanager
+def _sentences(directory: Path) -> Iterator[None]:
+    """Say what is wrong with the file or the disk, not with SQLite."""
+    try:
+        yield
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter comes from damaged texts
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        reason = _REASONS.get(code, f"its {DATABASE} is damaged ({error}); {_ANEW}")
+        raise CollectionError(f"{directory}: {reason}") from error
+
+
+def _read_header(directory: Path, connection: sqlite3.Connection) -> Header:
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    if meta.get("format") != str(FORMAT):
+        raise CollectionError(
+            f"{directory} has the format {meta.get('format')}, this version of ordrank reads {FORMAT}; "
+            "use the version that made it, or make it anew"
+        )
+    try:
+        order = tuple(json.loads(meta["order"])) if "order" in meta else None
+        return Header(meta["extractor"], meta["fingerprint"], int(meta["dim"]), order, meta.get("model"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise sqlite3.DatabaseError(f"{error} in what holds for all pictures") from None
+
+
+def _write_meta(cursor: sqlite3.Cursor, values: Mapping[str, str]) -> None:
+    cursor.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
+
+
+def _numbers(rows: Sequence[tuple[Any, ...]], width: int) -> FloatArray:
+    """Rows of numbers as an array (n, width); NaN where there is none."""
+    try:
+        return np.array(rows, dtype=np.float64).reshape(-1, width)
+    except ValueError as error:
+        raise sqlite3.DatabaseError(str(error)) from None
+
+
+def _in_order(found: Mapping[int, _Found], ids: Iterable[int]) -> list[_Found]:
+    try:
+        return [found[number] for number in ids]
+    except KeyError as error:
+        raise sqlite3.DatabaseError(f"a part of picture {error} is missing") from None
+
+
+def _is_text(name: str) -> bool:
+    return _as_text(name) == name
+
+
+def _as_text(path: str) -> str:
+    """Return a path as SQLite takes it: bytes that are not UTF-8 are written out."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def _encode(vector: NDArray[np.float32]) -> bytes:
+    """Bytes of a vector; pixels are whole numbers up to 255 and take one byte each."""
+    with np.errstate(invalid="ignore"):
+        small = vector.astype(np.uint8)
+    return small.tobytes() if np.array_equal(small, vector) else vector.astype("<f4").tobytes()
+
+
+def _decode(blob: bytes, dim: int) -> NDArray[np.float32]:
+    if len(blob) not in (dim, 4 * dim):
+        raise sqlite3.DatabaseError("a feature vector is cut off")
+    return np.frombuffer(blob, dtype=np.uint8 if len(blob) == dim else "<f4").astype(np.float32)

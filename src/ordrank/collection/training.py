@@ -1,0 +1,135 @@
+"""From the features of a collection to its model, and from new features to places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._types import FloatArray
+from ordrank.collection.answering import Voters, index_of
+from ordrank.collection.model_file import Model, read_model, remove_models, write_model
+from ordrank.collection.projection import Projection, fit_projection
+from ordrank.collection.store import Placed, Places, Store
+from ordrank.errors import CollectionError, InputError
+from ordrank.estimators import OrdinalMetric, OrdinalRanker
+from ordrank.features.reading import ReadPicture
+
+_ROWS_PER_BLOCK = 4096
+
+Placing: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]], Placed]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What was chosen, and the mean absolute error of graded pictures that were left out of the fit."""
+
+    chosen: dict[str, Any]
+    error: float
+
+
+def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> Trained:
+    """Learn from all pictures of a collection, graded or not, and give each its place.
+
+    Until the last moment the collection keeps its old model, and so it does if something goes wrong.
+
+    Parameters
+    ----------
+    store : Store
+        Open to be written in.
+    balanced : bool
+        Let every grade count the same.
+    notes : mapping
+        Kept with the collection.
+    """
+    grades = store.grades()
+    graded = ~np.isnan(grades)
+    if len(np.unique(grades[graded])) < 2:
+        raise InputError(f"{int(graded.sum())} pictures have a grade, and an order needs two different grades")
+    projection, X = project(store)
+    ranker = fit_ranker(X, grades, balanced=balanced)
+    model = Model(store.header.fingerprint, projection, ranker.metric_, ranker.n_neighbors_, ranker.weights_)
+    before = store.header.model
+    try:
+        name = write_model(store.directory, model)
+        # As it was read: arrays that lie differently in memory give other last digits.
+        written = read_model(store.directory, name, model.fingerprint)
+        store.place_all(name, _places(written, X, grades), notes)
+    finally:
+        # A reader that opened the collection a moment ago may still be about to read the model before.
+        remove_models(store.directory, but={store.state("model"), before})
+    return Trained(model.choices(), _left_out_error(ranker, grades[graded]))
+
+
+def project(store: Store) -> tuple[Projection, NDArray[np.float32]]:
+    """Principal components of all pictures, and all pictures in them, (n, p)."""
+    projection = fit_projection(store.features())
+    return projection, np.vstack([projection(block) for block in store.features()])
+
+
+def fit_ranker(X: NDArray[np.float32], grades: FloatArray, *, balanced: bool) -> OrdinalRanker:
+    """Fit the default model; samples with NaN for a grade join as unlabelled ones."""
+    graded = ~np.isnan(grades)
+    metric = OrdinalMetric(class_weight="balanced" if balanced else None)
+    unlabeled = None if graded.all() else X[~graded]
+    return OrdinalRanker(metric).fit(X[graded], grades[graded], unlabeled=unlabeled)
+
+
+def place_pictures(store: Store) -> Placing:
+    """Return how new pictures get their places: by the model, and the votes of the graded pictures."""
+    model = model_of(store)
+    places = store.places()
+    voters = Voters(places, index_of(places, model), model)
+
+    def place(pictures: Sequence[ReadPicture], grades: Mapping[str, float]) -> Placed:
+        if not pictures:
+            return Placed(np.empty((0, 0), dtype=np.float32), np.empty(0))
+        vectors = model.place(np.stack([picture.features for picture in pictures]))
+        given = np.array([grades.get(picture.name, np.nan) for picture in pictures])
+        return Placed(vectors, _estimates(voters, vectors, given))
+
+    return place
+
+
+def estimate_again(store: Store, ids: Sequence[int]) -> None:
+    """Estimate the grades of pictures by the votes of all graded pictures that are there by now."""
+    model, places = model_of(store), store.places()
+    voters = Voters(places, index_of(places, model), model)
+    asking = np.isin(places.ids, ids)
+    store.set_estimates(places.ids[asking], voters.grade(places.vectors[asking]))
+
+
+def model_of(store: Store) -> Model:
+    """Read the model of a collection."""
+    if store.header.model is None:
+        raise CollectionError(
+            f"{store.directory} has no model yet; train it with `ordrank fit --out {store.directory}`"
+        )
+    return read_model(store.directory, store.header.model, store.header.fingerprint)
+
+
+def _left_out_error(ranker: OrdinalRanker, grades: FloatArray) -> float:
+    errors = ranker.metric_.neighborhoods_.errors(grades, ranker.n_neighbors_, weights=ranker.weights_)
+    return float(errors.mean())
+
+
+def _places(model: Model, X: NDArray[np.float32], grades: FloatArray) -> Iterator[Placed]:
+    graded = ~np.isnan(grades)
+    vectors = model.place_projected(X[graded])
+    known = Places(np.flatnonzero(graded), grades[graded], np.full(len(vectors), np.nan), vectors)
+    voters = Voters(known, index_of(known, model), model)
+    for start in range(0, len(X), _ROWS_PER_BLOCK):
+        rows = slice(start, start + _ROWS_PER_BLOCK)
+        block = model.place_projected(X[rows])
+        yield Placed(block, _estimates(voters, block, grades[rows]))
+
+
+def _estimates(voters: Voters, vectors: NDArray[np.float32], grades: FloatArray) -> FloatArray:
+    """Grades by vote where none was given, NaN elsewhere."""
+    estimates, asking = np.full(len(vectors), np.nan), np.isnan(grades)
+    if asking.any():
+        estimates[asking] = voters.grade(vectors[asking])
+    return estimates

@@ -1,0 +1,311 @@
+"""Taking pictures in and training: fit, add, remove."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ordrank._types import BadPicture, Extractor
+from ordrank.collection.store import Header, Store, is_collection, read_store, write_store
+from ordrank.collection.training import Placing, estimate_again, place_pictures, train
+from ordrank.datasets.grades_csv import read_grades
+from ordrank.datasets.image_folder import FoundPicture, Listing, list_pictures
+from ordrank.errors import BadPicturesError, CollectionError, InputError
+from ordrank.features.reading import ReadPicture, read_pictures
+from ordrank.features.registry import find_extractor
+
+# Pictures that are kept together: what an interrupt can cost.
+BATCH = 256
+USUAL_FEATURES = "pixels"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told what happens: ``tell`` what comes next, ``tick`` how many pictures are read, of how many."""
+
+    tell: Callable[[str], object] = lambda text: None
+    tick: Callable[[int, int], object] = lambda done, total: None
+
+
+@dataclass(frozen=True)
+class Grades:
+    """Where grades come from.
+
+    Attributes
+    ----------
+    file : Path
+        A CSV file.
+    file_column, grade_column : str
+    order : tuple of str, or None
+        Names of the grades, lowest first, where they are words.
+    """
+
+    file: Path
+    file_column: str = "file"
+    grade_column: str = "grade"
+    order: tuple[str, ...] | None = None
+
+    def read(self, known: Iterable[str], order: tuple[str, ...] | None, *, at_least_two: bool) -> dict[str, float]:
+        """Grades by name; ``order`` is that of the collection."""
+        return read_grades(
+            self.file,
+            set(known),
+            file_column=self.file_column,
+            grade_column=self.grade_column,
+            order=order,
+            at_least_two=at_least_two,
+        )
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What became of the files of a folder.
+
+    Attributes
+    ----------
+    read : int
+        Pictures that were read and kept.
+    known : int
+        Pictures that had not changed since they were read.
+    bad : tuple of BadPicture
+        Files that could not be used, and why.
+    ignored : int
+        Files without a picture's suffix.
+    """
+
+    read: int = 0
+    known: int = 0
+    bad: tuple[BadPicture, ...] = ()
+    ignored: int = 0
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit found: pictures in the collection and with a grade, files, choices of the model, its error.
+
+    ``error`` is the mean absolute error of the grades of graded pictures, each left out of the fit.
+    """
+
+    pictures: int
+    graded: int
+    intake: Intake
+    chosen: dict[str, Any]
+    error: float
+
+
+def fit(
+    images: Path | None,
+    collection: Path,
+    *,
+    grades: Grades | None = None,
+    features: str | None = None,
+    strict: bool = False,
+    balanced: bool = False,
+    n_jobs: int = -1,
+    watch: Watch | None = None,
+) -> Fitted:
+    """Make a collection of a folder of pictures, or train one again.
+
+    Pictures that are in the collection and have not changed are not read again; what an interrupted call has read
+    is kept.
+
+    Parameters
+    ----------
+    images : Path, optional
+        Folder or single picture; None trains with what is there.
+    collection : Path
+        Directory; made if missing.
+    grades : Grades, optional
+        Needed for a new collection. Pictures that it does not name keep their grades.
+    features : str, optional
+        See :func:`ordrank.features.registry.find_extractor`; ``"pixels"`` for a new collection.
+    strict : bool
+        Refuse to train if a file cannot be used.
+    balanced : bool
+        Let every grade count the same, however many pictures it has.
+    n_jobs : int
+        Processes that read pictures.
+    watch : Watch, optional
+    """
+    watch = watch or Watch()
+    listing = Listing((), (), 0) if images is None else list_pictures(images)
+    header, known = _look_into(collection, grades, features)
+    new = header or _new_header(collection, grades, features, images)
+    given = (
+        {}
+        if grades is None
+        else _read_grades(grades, new, listing, known, at_least_two=header is None or header.model is None)
+    )
+    with write_store(collection, None if header else new) as store:
+        extractor = _extractor_of(store, features) if listing.files else None
+        intake = _take_in(store, listing, extractor, given, n_jobs, watch)
+        store.set_grades({name: grade for name, grade in given.items() if name in known})
+        _check_intake(intake, len(store), strict=strict)
+        watch.tell("learning a distance")
+        trained = train(store, balanced=balanced, notes={"fitted": _now()})
+        graded = int((~np.isnan(store.grades())).sum())
+        return Fitted(len(store), graded, intake, trained.chosen, trained.error)
+
+
+def add(
+    collection: Path,
+    images: Path,
+    *,
+    grades: Grades | None = None,
+    strict: bool = False,
+    n_jobs: int = -1,
+    watch: Watch | None = None,
+) -> Intake:
+    """Add pictures to a trained collection; they can be ranked and, if they have grades, vote at once.
+
+    Parameters are those of :func:`fit`.
+    """
+    watch = watch or Watch()
+    listing = list_pictures(images)
+    header, known = _look_into(collection, grades, None)
+    if header is None or header.model is None:
+        raise CollectionError(f"{collection} has no model yet; train it with `ordrank fit --out {collection}`")
+    given = {} if grades is None else _read_grades(grades, header, listing, known, at_least_two=False)
+    with write_store(collection) as store:
+        placing = place_pictures(store)
+        intake = _take_in(store, listing, _extractor_of(store, None), given, n_jobs, watch, placing)
+        store.set_grades({name: grade for name, grade in given.items() if name in known})
+        _let_newcomers_vote(store, {found.name for found in listing.files})
+    _check_intake(intake, None, strict=strict)
+    return intake
+
+
+def remove(collection: Path, names: Sequence[str]) -> int:
+    """Forget pictures of a collection, all that are named or none; the files stay where they are."""
+    with write_store(collection) as store:
+        unknown = [name for name in names if store.find(name) is None]
+        if unknown:
+            raise InputError(f"{collection} has no picture named {', '.join(map(repr, unknown))}; nothing was removed")
+        left = len(store) - len(set(names))
+        store.remove(names)
+        return left
+
+
+def _look_into(
+    collection: Path, grades: Grades | None, features: str | None
+) -> tuple[Header | None, Mapping[str, tuple[int, int]]]:
+    """Header and names of a collection that exists, if it suits what is asked for."""
+    if not is_collection(collection):
+        return None, {}
+    with read_store(collection) as store:
+        header, known = store.header, store.stamps()
+    if features is not None and find_extractor(features).fingerprint != header.fingerprint:
+        raise CollectionError(
+            f"{collection} holds features of {header.extractor}, not of {features}; use another directory for these"
+        )
+    order = None if grades is None else grades.order
+    if order is not None and order != header.order:
+        held = "numbers" if header.order is None else f"the grades {', '.join(header.order)}"
+        raise CollectionError(f"{collection} holds {held}; another order needs another directory")
+    return header, known
+
+
+def _new_header(collection: Path, grades: Grades | None, features: str | None, images: Path | None) -> Header:
+    if images is None:
+        raise CollectionError(f"{collection} is not a collection yet; name the folder of pictures to make one from")
+    if grades is None:
+        raise InputError("a new collection needs grades to learn from: name a CSV file with --labels")
+    extractor = find_extractor(features or USUAL_FEATURES)
+    return Header(extractor.name, extractor.fingerprint, extractor.dim, grades.order)
+
+
+def _read_grades(
+    grades: Grades, header: Header, listing: Listing, known: Iterable[str], *, at_least_two: bool
+) -> dict[str, float]:
+    listed = [found.name for found in listing.files] + [bad.name for bad in listing.bad]
+    return grades.read([*listed, *known], header.order, at_least_two=at_least_two)
+
+
+def _extractor_of(store: Store, features: str | None) -> Extractor:
+    """Return the extractor that the collection's features came from, if it still gives the same."""
+    header = store.header
+    extractor = find_extractor(features or header.extractor)
+    if extractor.fingerprint != header.fingerprint:
+        raise CollectionError(
+            f"{store.directory} holds features of {header.fingerprint}, but {header.extractor} now gives those of "
+            f"{extractor.fingerprint}; make a new collection, or bring back what made this one"
+        )
+    return extractor
+
+
+def _take_in(
+    store: Store,
+    listing: Listing,
+    extractor: Extractor | None,
+    grades: Mapping[str, float],
+    n_jobs: int,
+    watch: Watch,
+    placing: Placing | None = None,
+) -> Intake:
+    """Read what is new or has changed, and keep it a batch at a time."""
+    if extractor is None:
+        return Intake()
+    stamps = store.stamps()
+    files = [found for found in listing.files if not _is_unchanged(found, stamps)]
+    paths = {found.name: found.path.absolute() for found in files}
+    outdated = paths.keys() & stamps.keys()
+    if files:
+        watch.tell(f"reading {len(files)} pictures")
+    # Absolute: processes that stay from an earlier call may be in another directory.
+    outcomes = read_pictures(list(paths.items()), extractor, n_jobs=n_jobs)
+    bad, done = list(listing.bad), 0
+    for batch in _batches(outcomes, BATCH):
+        pictures = [item for item in batch if isinstance(item, ReadPicture)]
+        bad += [item for item in batch if isinstance(item, BadPicture)]
+        placed = None if placing is None else placing(pictures, grades)
+        bad += store.add(pictures, paths, grades, placed, outdated=outdated)
+        done += len(batch)
+        watch.tick(done, len(files))
+    unusable = len(bad) - len(listing.bad)
+    return Intake(len(files) - unusable, len(listing.files) - len(files), tuple(bad), listing.ignored)
+
+
+def _let_newcomers_vote(store: Store, names: Collection[str]) -> None:
+    """Estimate those without a grade once more, with the votes of the others that came with them.
+
+    What is kept then does not depend on the order of files or on interrupts.
+    """
+    rows = [row for row in store.rows() if row.name in names]
+    asking = [row.id for row in rows if row.grade is None]
+    if 0 < len(asking) < len(rows):
+        estimate_again(store, asking)
+
+
+def _is_unchanged(found: FoundPicture, stamps: Mapping[str, tuple[int, int]]) -> bool:
+    if found.name not in stamps:
+        return False
+    try:
+        status = os.stat(found.path)
+    except OSError:
+        return False  # reading it will say why
+    return stamps[found.name] == (status.st_size, status.st_mtime_ns)
+
+
+def _batches(items: Iterable[Any], length: int) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, length)):
+        yield batch
+
+
+def _check_intake(intake: Intake, pictures: int | None, *, strict: bool) -> None:
+    if pictures == 0:
+        first = f" {intake.bad[0].name} {intake.bad[0].reason}." if intake.bad else ""
+        raise BadPicturesError("none of the files could be read as a picture." + first, intake.bad)
+    if strict and intake.bad:
+        raise BadPicturesError(f"{len(intake.bad)} files cannot be used", intake.bad)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
