@@ -1,7 +1,9 @@
 import json
+import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from typer.testing import CliRunner
 
 from ordrank.cli import app
 from ordrank.errors import InputError
+from ordrank.experiments import demo
 from ordrank.experiments.demo import run_demo
 
 
@@ -63,19 +66,71 @@ def test_too_few_pictures_are_refused():
 class TestCommand:
     arguments = ("demo", "--pictures", "60", "--size", "16")
 
-    def test_prints_a_table_and_says_what_to_open(self, tmp_path):
-        result = CliRunner().invoke(app, [*self.arguments, "--out", str(tmp_path / "deep" / "down")])
+    @pytest.fixture
+    def no_comparison(self, small, monkeypatch):
+        """The four distances were compared before, and that takes longest."""
+        monkeypatch.setattr(demo, "run_demo", lambda *arguments, **options: small[0])
+
+    def test_shows_the_commands_their_results_and_what_to_open(self, tmp_path):
+        out = tmp_path / "deep" / "down"
+        result = CliRunner().invoke(app, [*self.arguments, "--out", str(out)])
         assert result.exit_code == 0
+        shown = [line for line in result.stdout.splitlines() if line.startswith("$ ")]
+        assert shown[0] == f"$ ordrank fit {out}/pictures --labels {out}/grades.csv --out {out}/collection"
+        assert shown[1] == f"$ ordrank evaluate {out}/collection"
+        names = "fruit-0005.jpg fruit-0017.jpg fruit-0029.jpg"
+        assert shown[2] == f"$ ordrank rank {out}/collection {names} --html {out}/answers.html"
+        assert "60: 50 with a grade, 10 without" in result.stdout
+        assert "always the middle grade" in result.stdout
         assert "Euclidean" in result.stdout
         assert "OrdinalMetric" in result.stdout  # whole, in 80 columns
-        assert "report.html" in result.stdout
-        assert (tmp_path / "deep" / "down" / "report.html").exists()
+        for page in ("report.html", "answers.html"):
+            assert page in result.stdout.rpartition("Open")[2]
+            assert (out / page).exists()
+
+    @pytest.mark.usefixtures("no_comparison")
+    def test_the_commands_shown_can_be_given(self, tmp_path):
+        out = tmp_path / "out"
+        result = CliRunner().invoke(app, [*self.arguments, "--out", str(out)])
+        for line in (line for line in result.stdout.splitlines() if line.startswith("$ ")):
+            again = CliRunner().invoke(app, shlex.split(line)[2:])
+            assert again.exit_code == 0, again.output
 
     def test_json_is_one_document_and_nothing_else(self, tmp_path):
         result = CliRunner().invoke(app, [*self.arguments, "--json", "--out", str(tmp_path)])
         document = json.loads(result.stdout)
         assert [row["method"] for row in document["rows"]] == ["Euclidean", "paper", "fast", "OrdinalMetric"]
-        assert len(document["files"]) == 4
+        assert document["evaluation"]["mae"] < document["evaluation"]["mae_middle"]
+        assert [answer["true_grade"] for answer in document["answers"]] == ["0", "2", "4"]
+        assert {Path(file).name for file in document["files"]} >= {"report.html", "answers.html", "grades.csv"}
+        assert all(Path(file).is_file() for file in document["files"])
+
+    @pytest.mark.usefixtures("no_comparison")
+    def test_again_goes_on_with_its_own_folder(self, tmp_path):
+        again = ("--json", "--out", str(tmp_path / "out"))
+        assert CliRunner().invoke(app, [*self.arguments, *again]).exit_code == 0
+        stamp = (tmp_path / "out" / "pictures" / "fruit-0000.jpg").stat().st_mtime_ns
+        assert CliRunner().invoke(app, [*self.arguments, *again]).exit_code == 0
+        assert (tmp_path / "out" / "pictures" / "fruit-0000.jpg").stat().st_mtime_ns == stamp
+
+    @pytest.mark.usefixtures("no_comparison")
+    def test_other_pictures_begin_anew_and_leave_what_is_not_theirs(self, tmp_path):
+        out = tmp_path / "out"
+        assert CliRunner().invoke(app, [*self.arguments, "--out", str(out)]).exit_code == 0
+        (out / "collection" / "notes.txt").write_text("mine")
+        more = ("--pictures", "72", "--seed", "3", "--out", str(out))
+        result = CliRunner().invoke(app, ["demo", "--size", "16", *more])
+        assert result.exit_code == 0, result.output
+        assert "72: 60 with a grade, 12 without" in result.stdout
+        assert (out / "collection" / "notes.txt").read_text() == "mine"
+
+    @pytest.mark.parametrize("name", ["collection", "pictures", "grades.csv"])
+    def test_what_it_did_not_make_is_not_touched(self, tmp_path, name):
+        (tmp_path / name).mkdir()
+        result = CliRunner().invoke(app, [*self.arguments, "--out", str(tmp_path)])
+        assert result.exit_code == 1
+        assert "no demonstration made it; name another folder with --out" in result.stderr
+        assert [file.name for file in tmp_path.iterdir()] == [name]
 
     def test_wrong_numbers_are_one_sentence_and_exit_1(self, tmp_path):
         result = CliRunner().invoke(app, ["demo", "--pictures", "3", "--out", str(tmp_path / "none")])

@@ -1,4 +1,4 @@
-"""The commands ``demo``, ``reproduce`` and ``compare``."""
+"""The commands ``reproduce`` and ``compare``."""
 
 from __future__ import annotations
 
@@ -13,40 +13,6 @@ import typer
 from ordrank.cli.terminal import plain_errors, progress
 
 commands = typer.Typer()
-
-
-@commands.command(epilog="Examples: `ordrank demo` · `ordrank demo --pictures 200 --out fruit` · `ordrank demo --json`")
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the report and its figures; made if missing.")] = Path("demo"),
-    pictures: Annotated[int, typer.Option(help="How many fruits to draw, at least 60.")] = 600,
-    size: Annotated[int, typer.Option(help="Side of a picture in pixels.", min=16, max=512)] = 64,
-    seed: Annotated[int, typer.Option(help="Seed of the drawing and of the split.", min=0)] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
-) -> None:
-    """Draw ripening fruit, learn a distance from one half, grade and rank the other.
-
-    Prints a table of scores and writes a report to look at.
-    """
-    from rich.console import Console
-    from rich.table import Table
-
-    from ordrank.experiments.demo import run_demo, table_of
-    from ordrank.pages import write_files
-
-    with plain_errors(), progress(quiet=as_json) as (tell, _):
-        result = run_demo(pictures, size=size, seed=seed, tell=tell)
-        write_files(out, result.files)
-    if as_json:
-        typer.echo(json.dumps(result.as_document() | {"files": [str(out / name) for name in result.files]}, indent=2))
-        return
-    head, cells = table_of(result.rows)
-    table = Table(title=f"{len(result.rows)} distances, {pictures} fruits: half teach, half are queries")
-    for i, title in enumerate(head):
-        table.add_column(title, justify="left" if i == 0 else "right", min_width=13 if i == 0 else None)
-    for row in cells:
-        table.add_row(*row)
-    Console().print(table)
-    typer.echo(f"Open {out / 'report.html'}")
 
 
 DataOption = Annotated[

@@ -21,7 +21,8 @@ RESUMABLE = "what was read is kept, and the same command goes on from there"
 MOST_BAD_SHOWN = 50
 _JOINERS = "\u200c\u200d"  # hold scripts and emoji together; other invisible characters could forge what is shown
 # What stands for a sign where the output cannot show it.
-_PLAIN = {"≈": "~", "█": "#", "…": "...", "±": "+/-", "τ": "tau", "↓": "", "↑": "", "’": "'", "–": "-", "·": "-"}
+_PLAIN = {"≈": "~", "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "", "▎": "", "▏": ""}
+_PLAIN |= {"…": "...", "±": "+/-", "²": "^2", "τ": "tau", "↓": "", "↑": ""}
 
 
 @contextmanager
@@ -44,10 +45,12 @@ def plain_errors(on_interrupt: str = "nothing was written", *, all_bad: bool = F
         raise _failed(str(error)) from None
     except InputError as error:
         raise _failed(str(error)) from None
+    except BrokenPipeError:
+        raise  # who reads the output has seen enough, and typer ends quietly
     except OSError as error:
         raise _failed(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")) from None
     except MemoryError:
-        raise _failed("there is not enough memory for this; the collection is as it was before") from None
+        raise _failed("there is not enough memory for this; nothing that was kept is lost") from None
     except KeyboardInterrupt:
         typer.echo(f"ordrank: interrupted; {on_interrupt}", err=True)
         raise typer.Exit(130) from None

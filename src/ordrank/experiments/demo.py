@@ -72,8 +72,8 @@ class _Split:
     test: IntArray
 
 
-def run_demo(n_pictures: int = 600, *, size: int = 64, seed: int = 0, tell: Callable[[str], object] = str) -> Demo:
-    """Draw pictures, fit the four distances on one half, score them on the other.
+def draw_fruit(n_pictures: int = 600, *, size: int = 64, seed: int = 0, tell: Callable[[str], object] = str) -> Fruit:
+    """Draw the pictures of the demonstration.
 
     Parameters
     ----------
@@ -82,14 +82,36 @@ def run_demo(n_pictures: int = 600, *, size: int = 64, seed: int = 0, tell: Call
     size : int
         Pixels of a picture's side.
     seed : int
-        Of the drawing and of the split.
     tell : callable
         Is told what happens next.
     """
     if n_pictures < 60:
         raise InputError(f"the demonstration needs at least 60 pictures, got {n_pictures}")
     tell(f"drawing {n_pictures} fruits")
-    split = _split(make_fruit(n_pictures, size=size, random_state=seed), seed)
+    return make_fruit(n_pictures, size=size, random_state=seed)
+
+
+def run_demo(
+    n_pictures: int = 600,
+    *,
+    size: int = 64,
+    seed: int = 0,
+    tell: Callable[[str], object] = str,
+    fruit: Fruit | None = None,
+) -> Demo:
+    """Fit the four distances on one half of the pictures, score them on the other.
+
+    Parameters
+    ----------
+    n_pictures, size, tell
+        See :func:`draw_fruit`.
+    seed : int
+        Of the drawing and of the split.
+    fruit : Fruit, optional
+        What :func:`draw_fruit` has drawn with the same numbers.
+    """
+    fruit = fruit or draw_fruit(n_pictures, size=size, seed=seed, tell=tell)
+    split = _split(fruit, seed)
     fitted, rows = {}, []
     for method, build in {"Euclidean": _euclidean, "paper": _paper, "fast": _fast, "OrdinalMetric": _ordinal}.items():
         tell(f"fitting {method}")
