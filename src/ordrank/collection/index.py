@@ -36,8 +36,9 @@ _MOST_BOUNDS = 16
 _GROWTH = 8
 # Beyond this part of the leaves there is nothing to gain from leaving out the others.
 _MOST_OF = 0.6
-# Candidates for each neighbour beyond which it pays to look for better bounds first.
+# Candidates for each neighbour, and part of all vectors, beyond which it pays to look for better bounds first.
 _MANY = 8
+_MANY_PART = 1 / 16
 # Rows up to which the product with one query stays on one core.
 _SMALL_PRODUCT = 8192
 # Elements of the largest temporary array of a search.
@@ -322,6 +323,7 @@ class _Search:
     ) -> None:
         self.queries, self.k = queries, k
         self._vectors, self._rows, self._labels = vectors, rows, labels
+        self._visible = labels < len(vectors)
         self._questions: dict[int, _Question] = {}
         self.squared = np.full((len(queries), k), np.inf)
         self.label = np.full((len(queries), k), len(vectors), dtype=np.int64)
@@ -345,11 +347,13 @@ class _Search:
         at_zero, worst = question.at_zero[asking], self.worst[asking]
         least = 0.5 * (at_zero - worst * region.scale**2)
         passing = products >= _rounded_down(least)
-        if np.count_nonzero(passing) > _MANY * self.k * len(asking) and self.k < len(products):
+        passing &= self._visible[places, None]
+        n_many = max(_MANY * self.k * len(asking), _MANY_PART * products.size)
+        if np.count_nonzero(passing) > n_many and self.k < len(products):
             # The k-th best so far says little yet; the k-th best of these places alone says more.
-            products[self._labels[places] == len(self._vectors)] = -np.inf
+            products[~self._visible[places]] = -np.inf
             kth = np.partition(products, -self.k, axis=0)[-self.k]
-            passing = products >= _rounded_down(np.maximum(least, kth - question.error[asking]))
+            passing &= products >= _rounded_down(np.maximum(least, kth - question.error[asking]))
         place, query = np.divmod(np.flatnonzero(passing), len(asking))
         lower = (at_zero[query] - 2.0 * products[place, query]) / region.scale**2
         return _Candidates(asking[query], place + places.start, lower)
@@ -370,7 +374,7 @@ class _Search:
     def _decide(self, gathered: list[_Candidates]) -> None:
         """Keep the k best of the candidates and of what was found before."""
         query, place, lower = (np.concatenate(column) for column in zip(*gathered, strict=True))
-        possible = (self._labels[place] < len(self._vectors)) & (lower <= self.worst[query])
+        possible = lower <= self.worst[query]
         query, place, lower = query[possible], place[possible], lower[possible]
         # The k most promising candidates of each query usually rule out all others.
         order = np.lexsort((lower, query))

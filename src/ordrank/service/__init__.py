@@ -1,10 +1,33 @@
-"""What can be done with a collection: the only thing that the command line and the page call."""
+"""What can be done with a collection: the only thing that the command line and the page call.
 
-from ordrank.service.asking import ask
-from ordrank.service.describing import Description, describe
-from ordrank.service.exporting import export
-from ordrank.service.judging import Evaluation, evaluate
-from ordrank.service.learning import Fitted, Grades, Intake, Watch, add, fit, remove
+Names are loaded on first use: reading pictures can begin before what training needs is loaded.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ordrank.service.asking import ask as ask
+    from ordrank.service.describing import Description as Description
+    from ordrank.service.describing import describe as describe
+    from ordrank.service.exporting import export as export
+    from ordrank.service.judging import Evaluation as Evaluation
+    from ordrank.service.judging import evaluate as evaluate
+    from ordrank.service.learning import Fitted as Fitted
+    from ordrank.service.learning import Grades as Grades
+    from ordrank.service.learning import Intake as Intake
+    from ordrank.service.learning import Watch as Watch
+    from ordrank.service.learning import add as add
+    from ordrank.service.learning import fit as fit
+    from ordrank.service.learning import remove as remove
+
+_HOME = {
+    "asking": ("ask",),
+    "describing": ("Description", "describe"),
+    "exporting": ("export",),
+    "judging": ("Evaluation", "evaluate"),
+    "learning": ("Fitted", "Grades", "Intake", "Watch", "add", "fit", "remove"),
+}
 
 __all__ = [
     "Description",
@@ -21,3 +44,10 @@ __all__ = [
     "fit",
     "remove",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"ordrank.service.{module}"), name)
+    raise AttributeError(f"module 'ordrank.service' has no attribute {name!r}")

@@ -6,20 +6,24 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ordrank._types import BadPicture, Extractor
 from ordrank.collection.store import Header, Store, is_collection, read_store, write_store
-from ordrank.collection.training import Placing, estimate_again, place_pictures, train
 from ordrank.datasets.grades_csv import read_grades
 from ordrank.datasets.image_folder import FoundPicture, Listing, list_pictures
 from ordrank.errors import BadPicturesError, CollectionError, InputError
 from ordrank.features.reading import ReadPicture, read_pictures
 from ordrank.features.registry import find_extractor
+
+if TYPE_CHECKING:
+    from ordrank.collection.training import Placing
 
 # Pictures that are kept together: what an interrupt can cost.
 BATCH = 256
@@ -149,6 +153,8 @@ def fit(
         store.set_grades({name: grade for name, grade in given.items() if name in known})
         _check_intake(intake, len(store), strict=strict)
         watch.tell("learning a distance")
+        from ordrank.collection.training import train
+
         trained = train(store, balanced=balanced, notes={"fitted": _now()})
         graded = int((~np.isnan(store.grades())).sum())
         return Fitted(len(store), graded, intake, trained.chosen, trained.error)
@@ -173,6 +179,8 @@ def add(
     if header is None or header.model is None:
         raise CollectionError(f"{collection} has no model yet; train it with `ordrank fit --out {collection}`")
     given = {} if grades is None else _read_grades(grades, header, listing, known, at_least_two=False)
+    from ordrank.collection.training import place_pictures
+
     with write_store(collection) as store:
         placing = place_pictures(store)
         intake = _take_in(store, listing, _extractor_of(store, None), given, n_jobs, watch, placing)
@@ -259,6 +267,8 @@ def _take_in(
     if files:
         watch.tell(f"reading {len(files)} pictures")
     # Absolute: processes that stay from an earlier call may be in another directory.
+    # What training needs takes a second to load, meanwhile other processes begin to read.
+    Thread(target=import_module, args=["ordrank.collection.training"]).start()
     outcomes = read_pictures(list(paths.items()), extractor, n_jobs=n_jobs)
     bad, done = list(listing.bad), 0
     for batch in _batches(outcomes, BATCH):
@@ -280,6 +290,8 @@ def _let_newcomers_vote(store: Store, names: Collection[str]) -> None:
     rows = [row for row in store.rows() if row.name in names]
     asking = [row.id for row in rows if row.grade is None]
     if 0 < len(asking) < len(rows):
+        from ordrank.collection.training import estimate_again
+
         estimate_again(store, asking)
 
 

@@ -1,0 +1,39 @@
+"""Pictures, and a collection of them that is trained once and copied for every test."""
+
+import shutil
+
+import pytest
+
+from ordrank import service
+from tests.service.drawing import draw_files, write_grades
+
+N_PICTURES = 40
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory):
+    """A folder of 40 pictures, and grades for three in four of them."""
+    folder = tmp_path_factory.mktemp("drawn")
+    names = draw_files(folder / "pictures", range(N_PICTURES))
+    write_grades(folder / "grades.csv", [name for name in names if int(name[:3]) % 4])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def _trained_once(drawn, tmp_path_factory):
+    collection = tmp_path_factory.mktemp("trained") / "collection"
+    grades = service.Grades(drawn / "grades.csv")
+    service.fit(drawn / "pictures", collection, grades=grades, features="pixels:4", n_jobs=1)
+    return collection
+
+
+@pytest.fixture
+def trained(_trained_once, tmp_path):
+    """A collection of the drawn pictures."""
+    return shutil.copytree(_trained_once, tmp_path / "collection")
+
+
+@pytest.fixture
+def pictures(drawn, tmp_path):
+    """A copy of the drawn pictures that may be changed; the times of their files are the same."""
+    return shutil.copytree(drawn / "pictures", tmp_path / "pictures")
