@@ -26,7 +26,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from PIL import Image
 
-from ordrank.collection.store import Placed, Store, write_store
+from ordrank.collection.records import Placed
+from ordrank.collection.store import Store, write_store
 from ordrank.collection.training import place_pictures
 from ordrank.datasets import make_fruit
 from ordrank.experiments.machine import describe_machine

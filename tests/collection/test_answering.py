@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ordrank.collection.answering import Query, Voters, nearest_label
 from ordrank.collection.index import ExactIndex
 from ordrank.collection.model_file import Model
-from ordrank.collection.store import Places
+from ordrank.collection.records import Places
 from ordrank.errors import CollectionError
 from ordrank.neighbors import k_nearest
 from ordrank.votes import count_votes

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ordrank.collection.store import DATABASE, Header, Placed, is_collection, read_store, write_store
+from ordrank.collection.database import DATABASE, is_collection
+from ordrank.collection.records import Header, Placed
+from ordrank.collection.store import read_store, write_store
 from ordrank.errors import CollectionError
 from ordrank.features.reading import ReadPicture
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ordrank import service
 from ordrank.cli import app
-from ordrank.collection.store import is_collection
+from ordrank.collection.database import is_collection
 from ordrank.errors import CollectionError
 from tests.service.drawing import content, draw_files, names, rows
 from tests.service.processes import Child, call, limit_files, with_largest_file

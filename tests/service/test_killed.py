@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ordrank import service
-from ordrank.collection.store import is_collection
+from ordrank.collection.database import is_collection
 from ordrank.errors import CollectionError
 from tests.service.drawing import content, draw_files, files, names, rows, write_grades
 from tests.service.processes import Child, call, call_and_die, call_and_die_at_tick, duration_of

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ordrank.collection.store import DATABASE
+from ordrank.collection.database import DATABASE
 from ordrank.collection.writer_lock import LOCK_FILE
 from ordrank.datasets import Fruit
 from ordrank.errors import InputError

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ordrank._types import Answer, FloatArray, IntArray, RankedPicture, Vote
 from ordrank.collection.index import ExactIndex
 from ordrank.collection.model_file import Model
-from ordrank.collection.store import Header, Places, Store
+from ordrank.collection.records import Header, Places
+from ordrank.collection.store import Store
 from ordrank.errors import CollectionError
 from ordrank.votes import count_votes, vote_weights
 

@@ -11,35 +11,31 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, MutableSet, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._types import BadPicture, FloatArray, IntArray
+from ordrank._types import BadPicture, FloatArray
+from ordrank.collection.database import (
+    DATABASE,
+    connect,
+    connect_to_read,
+    create,
+    is_collection,
+    must_exist,
+    read_header,
+    sentences,
+    write_meta,
+)
+from ordrank.collection.records import Header, Placed, Places, Row
 from ordrank.collection.writer_lock import LOCK_FILE, only_writer
-from ordrank.errors import CollectionError
 from ordrank.features.reading import ReadPicture
 
-FORMAT = 1
-DATABASE = "collection.sqlite"
 # Most values that older versions of SQLite take in one statement.
 _MOST_VALUES = 900
 
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE pictures (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, path TEXT NOT NULL, sha256 TEXT NOT NULL UNIQUE,
-    size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
-    grade REAL, estimate REAL
-);
-CREATE TABLE features (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL);
-CREATE TABLE embeddings (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL);
-CREATE TABLE thumbnails (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, jpeg BLOB NOT NULL);
-"""
 _ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END WHERE id = ?"
 # The content of a picture whose file holds another by now is marked, so that it can come again under another name.
 _MARK_OUTDATED = "UPDATE pictures SET sha256 = 'outdated ' || sha256 WHERE id = ?"
@@ -48,84 +44,12 @@ _DELETE = "DELETE FROM pictures WHERE name = ?"
 _Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True)
-class Header:
-    """What holds for all rows.
-
-    Attributes
-    ----------
-    extractor, fingerprint : str
-        What the features were made with.
-    dim : int
-        Length of a feature vector.
-    order : tuple of str, or None
-        Names of the grades, lowest first; a grade is then a position in it.
-    model : str or None
-        Name of the model that the embeddings belong to; None before the first fit.
-    """
-
-    extractor: str
-    fingerprint: str
-    dim: int
-    order: tuple[str, ...] | None = None
-    model: str | None = None
-
-    def show(self, grade: float) -> str:
-        """Return a grade as the user writes it: a number, or the nearest name, the lower one half-way."""
-        if self.order is None:
-            return f"{grade:.6g}"
-        return self.order[min(max(int(np.ceil(grade - 0.5)), 0), len(self.order) - 1)]
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Where pictures are in the learned space: vectors (n, s + d), and the grades estimated there (n,)."""
-
-    vectors: NDArray[np.float32]
-    estimates: FloatArray
-
-
-@dataclass(frozen=True)
-class Places:
-    """All pictures in the learned space.
-
-    Attributes
-    ----------
-    ids : ndarray of shape (n,)
-        Their numbers, rising.
-    grades, estimates : ndarray of shape (n,)
-        Given and estimated grades; NaN where none was given.
-    vectors : ndarray of shape (n, s + d)
-    """
-
-    ids: IntArray
-    grades: FloatArray
-    estimates: FloatArray
-    vectors: NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Row:
-    """A picture of the collection without its vectors."""
-
-    id: int
-    name: str
-    path: str
-    sha256: str
-    size: int
-    mtime_ns: int
-    width: int
-    height: int
-    grade: float | None
-    estimate: float | None
-
-
 class Store:
     """An open collection. Get one from :func:`read_store` or :func:`write_store`."""
 
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
         self.directory, self._connection = directory, connection
-        self.header = _read_header(directory, connection)
+        self.header = read_header(directory, connection)
 
     def __len__(self) -> int:
         (count,) = self._connection.execute("SELECT count(*) FROM pictures").fetchone()
@@ -266,8 +190,8 @@ class Store:
     def set_order(self, order: tuple[str, ...]) -> None:
         """Give the grades names."""
         with self._transaction() as cursor:
-            _write_meta(cursor, {"order": json.dumps(order)})
-        self.header = _read_header(self.directory, self._connection)
+            write_meta(cursor, {"order": json.dumps(order)})
+        self.header = read_header(self.directory, self._connection)
 
     def remove(self, names: Sequence[str]) -> None:
         """Forget pictures."""
@@ -295,8 +219,8 @@ class Store:
                     done += 1
             if done != len(numbers):
                 raise ValueError(f"{done} places for {len(numbers)} pictures")
-            _write_meta(cursor, {"model": model, **notes})
-        self.header = _read_header(self.directory, self._connection)
+            write_meta(cursor, {"model": model, **notes})
+        self.header = read_header(self.directory, self._connection)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Cursor]:
@@ -331,16 +255,11 @@ class Store:
         cursor.execute(_ESTIMATE, (estimate, number))
 
 
-def is_collection(directory: Path) -> bool:
-    """Whether there is a collection, complete or not."""
-    return (directory / DATABASE).exists()
-
-
 @contextmanager
 def read_store(directory: Path) -> Iterator[Store]:
     """Open a collection to read from it, while others may read and one may write."""
-    _must_exist(directory)
-    with _sentences(directory), closing(_connect_to_read(directory / DATABASE)) as connection:
+    must_exist(directory)
+    with sentences(directory), closing(connect_to_read(directory / DATABASE)) as connection:
         # One state of everything, whatever a writer does meanwhile.
         connection.execute("BEGIN")
         yield Store(directory, connection)
@@ -357,14 +276,14 @@ def write_store(directory: Path, new: Header | None = None) -> Iterator[Store]:
         Make a collection with this header where there is none.
     """
     if new is None:
-        _must_exist(directory)
+        must_exist(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    with _sentences(directory), only_writer(directory):
+    with sentences(directory), only_writer(directory):
         for_nothing = made = not is_collection(directory)
         try:
             if made and new is not None:
-                _create(directory, new)
-            with closing(_connect(directory / DATABASE, "rw")) as connection:
+                create(directory, new)
+            with closing(connect(directory / DATABASE, "rw")) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA foreign_keys = ON")
                 store = Store(directory, connection)
@@ -386,89 +305,6 @@ def _delete(directory: Path) -> None:
     (directory / LOCK_FILE).unlink(missing_ok=True)
     if not any(directory.iterdir()):
         directory.rmdir()
-
-
-def _create(directory: Path, header: Header) -> None:
-    """Make a database, which gets its name only when its tables are there."""
-    for leftover in directory.glob(f".{DATABASE}*"):  # of a process that was ended
-        leftover.unlink()
-    unfinished = directory / f".{DATABASE}"
-    with closing(_connect(unfinished, "rwc")) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA.split(";"):
-            connection.execute(statement)
-        meta = {"format": FORMAT, "extractor": header.extractor, "fingerprint": header.fingerprint, "dim": header.dim}
-        named = {} if header.order is None else {"order": json.dumps(header.order)}
-        _write_meta(connection.cursor(), {key: str(value) for key, value in meta.items()} | named)
-        connection.execute("COMMIT")
-    unfinished.replace(directory / DATABASE)
-
-
-def _must_exist(directory: Path) -> None:
-    if not is_collection(directory):
-        raise CollectionError(f"{directory} is not a collection; make one with `ordrank fit IMAGES --out {directory}`")
-
-
-def _connect(file: Path, mode: str) -> sqlite3.Connection:
-    uri = f"file:{quote(os.fsencode(file.absolute()))}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
-
-
-def _connect_to_read(file: Path) -> sqlite3.Connection:
-    """Connect, also where the directory is read-only or full and cannot hold what SQLite keeps for other processes."""
-    connection = _connect(file, "ro")
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError as error:
-        connection.close()
-        leftover = file.with_name(f"{file.name}-wal")
-        if error.sqlite_errorcode & 0xFF not in _UNWRITABLE or (leftover.exists() and leftover.stat().st_size):
-            raise
-        return _connect(file, "ro&immutable=1")
-    return connection
-
-
-_ANEW = "bring back a copy of that file, or make the collection anew in another directory"
-_UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-_REASONS = {
-    sqlite3.SQLITE_FULL: "the disk is full; make room and give the same command again",
-    sqlite3.SQLITE_IOERR: "the disk reports an error or is full; make room and give the same command again",
-    sqlite3.SQLITE_READONLY: "it cannot be written in; check its permissions",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check its permissions",
-    sqlite3.SQLITE_PERM: "it cannot be opened; check its permissions",
-    sqlite3.SQLITE_BUSY: "another process keeps it locked; try again when it is done",
-    sqlite3.SQLITE_NOTADB: f"its {DATABASE} is no database; {_ANEW}",
-    sqlite3.SQLITE_CORRUPT: f"its {DATABASE} is damaged; {_ANEW}",
-}
-
-
-@contextmanager
-def _sentences(directory: Path) -> Iterator[None]:
-    """Say what is wrong with the file or the disk, not with SQLite."""
-    try:
-        yield
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter comes from damaged texts
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        reason = _REASONS.get(code, f"its {DATABASE} is damaged ({error}); {_ANEW}")
-        raise CollectionError(f"{directory}: {reason}") from error
-
-
-def _read_header(directory: Path, connection: sqlite3.Connection) -> Header:
-    meta = dict(connection.execute("SELECT key, value FROM meta"))
-    if meta.get("format") != str(FORMAT):
-        raise CollectionError(
-            f"{directory} has the format {meta.get('format')}, this version of ordrank reads {FORMAT}; "
-            "use the version that made it, or make it anew"
-        )
-    try:
-        order = tuple(json.loads(meta["order"])) if "order" in meta else None
-        return Header(meta["extractor"], meta["fingerprint"], int(meta["dim"]), order, meta.get("model"))
-    except (KeyError, TypeError, ValueError) as error:
-        raise sqlite3.DatabaseError(f"{error} in what holds for all pictures") from None
-
-
-def _write_meta(cursor: sqlite3.Cursor, values: Mapping[str, str]) -> None:
-    cursor.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
 
 
 def _numbers(rows: Sequence[tuple[Any, ...]], width: int) -> FloatArray:

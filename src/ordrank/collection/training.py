@@ -13,7 +13,8 @@ from ordrank._types import FloatArray
 from ordrank.collection.answering import Voters, index_of
 from ordrank.collection.model_file import Model, read_model, remove_models, write_model
 from ordrank.collection.projection import Projection, fit_projection
-from ordrank.collection.store import Placed, Places, Store
+from ordrank.collection.records import Placed, Places
+from ordrank.collection.store import Store
 from ordrank.errors import CollectionError, InputError
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
 from ordrank.features.reading import ReadPicture

@@ -11,7 +11,8 @@ import numpy as np
 from ordrank._types import Answer
 from ordrank.collection.answering import Answers, Query, Wanted
 from ordrank.collection.model_file import Model
-from ordrank.collection.store import Header, Row, Store, read_store
+from ordrank.collection.records import Header, Row
+from ordrank.collection.store import Store, read_store
 from ordrank.collection.training import model_of
 from ordrank.errors import CollectionError, InputError
 from ordrank.features.reading import read_one

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ordrank.collection.store import FORMAT, read_store
+from ordrank.collection.database import FORMAT
+from ordrank.collection.store import read_store
 from ordrank.collection.training import model_of
 
 

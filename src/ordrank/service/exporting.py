@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank.collection.store import Header, Row, Store, read_store
+from ordrank.collection.records import Header, Row
+from ordrank.collection.store import Store, read_store
 from ordrank.collection.training import model_of
 from ordrank.errors import InputError
 
