@@ -45,7 +45,7 @@ from PIL import Image
 
 def read(path):
     with Image.open(path) as picture:
-        return picture.convert("RGB").resize((32, 32)).tobytes()
+        return picture.convert("RGB").resize((24, 24)).tobytes()
 
 if __name__ == "__main__":
     folder = sys.argv[1]
@@ -54,9 +54,7 @@ if __name__ == "__main__":
         for _ in pool.imap(read, paths, chunksize=32):
             pass
 """
-IMPORTS = (
-    "import rich.table, ordrank.cli, ordrank.cli.collection, ordrank.sheet, ordrank.service, ordrank.features.pixels"
-)
+IMPORTS = "import rich.table, ordrank.cli.collection, ordrank.sheet, ordrank.service.asking, ordrank.features.pixels"
 
 
 def draw_photographs(folder: Path, n: int) -> Path:

@@ -109,6 +109,37 @@ def landmark_lines():
         yield f"| {row['landmarks']} | {error:.4f} | {row['mae']:.3f} | {share:.2f} |"
 
 
+def cost_lines():
+    found = json.loads((RESULTS / "collection.json").read_text())
+    reading, memory, question = found["reading"], found["memory"], found["question"]
+    yield f"| `ordrank fit` of {reading['pictures']:,} JPEGs of 256 × 256 | {reading['fit_over_pillow']:.1f} times as long |"
+    growth = memory["growth_beyond_the_feature_matrix"]
+    yield f"| four times as many pictures | {growth:.0%} more memory, beyond the features themselves |"
+    yield f"| `ordrank rank` on {question['pictures']:,} pictures, from the shell | {question['seconds']:.1f} s |"
+
+
+def search_lines():
+    for row in json.loads((RESULTS / "search.json").read_text())["search"]:
+        single, batch = row["index_times_as_fast_as_plain"], row["batch_times_as_fast_as_single"]
+        yield f"| {row['data']} | {row['k']} | {single:.1f} | {batch:.1f} |"
+
+
+def test_the_guide_to_collections_quotes_what_was_measured():
+    document = (ROOT / "docs" / "collection.md").read_text()
+    for line in (*cost_lines(), *search_lines()):
+        assert line in document, line
+
+
+def test_collections_cost_what_they_may():
+    found = json.loads((RESULTS / "collection.json").read_text())
+    assert found["memory"]["growth_beyond_the_feature_matrix"] <= 0.2
+    assert found["question"]["seconds_beyond_start_and_imports"] < 2
+    search = {row["data"]: row for row in json.loads((RESULTS / "search.json").read_text())["search"]}
+    assert all(row["exact"] and row["index_times_as_fast_as_plain"] >= 0.8 for row in search.values())
+    assert search["grades separated"]["index_times_as_fast_as_plain"] >= 3
+    assert search["grades separated"]["batch_times_as_fast_as_single"] >= 3
+
+
 def test_documents_quote_the_default_model(reproduction):
     page, readme = ((ROOT / name).read_text() for name in ("docs/comparison.md", "README.md"))
     for line in (*comparison_lines(), *aims_lines(), *landmark_lines()):

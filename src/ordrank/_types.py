@@ -134,7 +134,7 @@ class Extractor(Protocol):
     Attributes
     ----------
     name : str
-        What a user asks for, with its options: ``"pixels:32"``.
+        What a user asks for, with its options: ``"pixels:24"``.
     dim : int
         Length of a vector.
     fingerprint : str

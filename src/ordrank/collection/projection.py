@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import ssyrk
 from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 
 from ordrank.errors import InputError
 
@@ -63,7 +64,8 @@ def fit_projection(blocks: Iterable[NDArray[np.float32]], most: int = MOST_COMPO
     offset = total / count
     scatter = np.triu(scatter) + np.triu(scatter, 1).T - (count * np.outer(offset, offset)).astype(np.float32)
     kept = min(most, count - 1, len(offset))
-    _, variances, components = randomized_svd(scatter, max(1, kept), n_iter=4, random_state=0)
+    with threadpool_limits(1, "blas"):  # its matrices are narrow: threads would only wait for each other
+        _, variances, components = randomized_svd(scatter, max(1, kept), n_iter=4, random_state=0)
     components = components[variances > _RANK * max(float(variances[0]), float(np.finfo(np.float32).tiny))]
     if not len(components):
         raise InputError("all pictures give the same features; there is nothing to tell them apart by")

@@ -26,7 +26,7 @@ NUS = (10.0, 100.0, 1e3, 1e4)
 SEARCH_LANDMARKS = 300
 SEARCH_LANDMARKS_WITH_GRAPH = 600
 # Of more samples so many are drawn, labelled and unlabelled, to choose by: time and memory stay bounded.
-SEARCH_SAMPLES = 2000
+SEARCH_SAMPLES = 1500
 # And so many are graded with each candidate.
 SEARCH_BALLOTS = 300
 # Candidates this much further from their positions than the best are not asked for their grades.
@@ -166,11 +166,11 @@ class Design:
             features = self.feature_map.features(pictures.labelled[rows])
             if self._rotation is not None:
                 features = features @ self._rotation
-            features = features * self._scales(nu) - shift
-            weighted = pictures.weights[rows, None] * features
-            total += weighted.sum(axis=0)
-            gram += weighted.T @ features
-            right += weighted.T @ pictures.Y[rows]
+            root = np.sqrt(pictures.weights[rows, None])
+            weighted = root * (features * self._scales(nu) - shift)
+            total += root[:, 0] @ weighted
+            gram += weighted.T @ weighted
+            right += weighted.T @ (root * pictures.Y[rows])
         mean = total / pictures.weights.sum()
         gram -= np.outer(total, mean)
         gram[np.diag_indices(p)] += ridge

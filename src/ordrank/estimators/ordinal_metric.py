@@ -52,7 +52,7 @@ MOST_UNLABELED = 4000
 # Most samples on which locality and votes are tried.
 BALLOTS = 1500
 # Fewer where their distances to all samples would be more than so many numbers, but no fewer than these.
-BALLOT_ELEMENTS = 3_000_000
+BALLOT_ELEMENTS = 6_000_000
 FEW_BALLOTS = 300
 _BLOCK_ELEMENTS = 4_000_000
 # Threads of a BLAS wait for each other longer than they work on matrices no larger than this.
@@ -356,7 +356,7 @@ class OrdinalMetric(LearnedMetric):
             # The ridge is that of the sample: how large errors are does not depend on the number of samples.
             B, feature_mean = design.solve(everything, recipe.nu, fit.ridge)
         self._keep(design, design.of_map(B, recipe.nu), feature_mean @ B)
-        n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(rows)))
+        n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(labels.values)))
         ballots = Ballots(pictures.labelled, labels.values[rows], n_ballots, rng)
         order = fit.squared_distances_left_out(ballots.rows)
         self.locality_ = ballots.choose_locality(order) if _is_auto(self.locality) else float(self.locality)

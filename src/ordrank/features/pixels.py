@@ -26,13 +26,13 @@ class Pixels:
 
     Parameters
     ----------
-    size : int, default=32
+    size : int, default=24
         Height and width of the square, 1 to 512.
     grey : bool, default=False
         One value for each pixel instead of red, green and blue.
     """
 
-    size: int = 32
+    size: int = 24
     grey: bool = False
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Pixels:
 
     @property
     def name(self) -> str:
-        """Such as ``pixels:32`` or ``pixels:32,grey``."""
+        """Such as ``pixels:24`` or ``pixels:24,grey``."""
         return f"pixels:{self.size}{',grey' if self.grey else ''}"
 
     @property

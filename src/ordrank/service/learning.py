@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
@@ -151,7 +152,8 @@ def fit(
     )
     with write_store(collection, None if header else new) as store:
         extractor = _extractor_of(store, features) if listing.files else None
-        intake = _take_in(store, listing, extractor, given, n_jobs, watch)
+        with _training_is_loaded():
+            intake = _take_in(store, listing, extractor, given, n_jobs, watch)
         store.set_grades({name: grade for name, grade in given.items() if name in known})
         _check_intake(intake, len(store), strict=strict)
         watch.tell("learning a distance")
@@ -250,6 +252,17 @@ def _extractor_of(store: Store, features: str | None) -> Extractor:
     return extractor
 
 
+@contextmanager
+def _training_is_loaded() -> Iterator[None]:
+    """Load what training needs, which takes a second, while other processes read."""
+    loading = Thread(target=import_module, args=["ordrank.collection.training"])
+    loading.start()
+    try:
+        yield
+    finally:
+        loading.join()
+
+
 def _take_in(
     store: Store,
     listing: Listing,
@@ -269,8 +282,6 @@ def _take_in(
     if files:
         watch.tell(f"reading {len(files)} pictures")
     # Absolute: processes that stay from an earlier call may be in another directory.
-    # What training needs takes a second to load, meanwhile other processes begin to read.
-    Thread(target=import_module, args=["ordrank.collection.training"]).start()
     outcomes = read_pictures(list(paths.items()), extractor, n_jobs=n_jobs)
     bad, done = list(listing.bad), 0
     for batch in _batches(outcomes, BATCH):
