@@ -112,7 +112,8 @@ def landmark_lines():
 def cost_lines():
     found = json.loads((RESULTS / "collection.json").read_text())
     reading, memory, question = found["reading"], found["memory"], found["question"]
-    yield f"| `ordrank fit` of {reading['pictures']:,} JPEGs of 256 × 256 | {reading['fit_over_pillow']:.1f} times as long |"
+    ratio = f"{reading['fit_over_pillow']:.1f} times as long"
+    yield f"| `ordrank fit` of {reading['pictures']:,} JPEGs of 256 × 256 | {ratio} |"
     growth = memory["growth_beyond_the_feature_matrix"]
     yield f"| four times as many pictures | {growth:.0%} more memory, beyond the features themselves |"
     yield f"| `ordrank rank` on {question['pictures']:,} pictures, from the shell | {question['seconds']:.1f} s |"

@@ -127,7 +127,7 @@ def k_nearest(
         if exclude_self:
             approximate[np.arange(len(rows)), rows] = np.inf
         query, candidate = _candidates(approximate, k, _rounding(block_norms, norms, points.shape[1]))
-        exact = _direct_squared_distances(queries[rows], points, query, candidate, block_elements)
+        exact = direct_squared_distances(queries[rows], points, query, candidate, block_elements)
         order = np.lexsort((candidate, exact, query))
         # Every query has at least k candidates; its first k in this order are its neighbours.
         starts = np.searchsorted(query[order], np.arange(len(rows)))
@@ -150,7 +150,7 @@ def _candidates(approximate: NDArray[np.floating], k: int, error: NDArray[np.flo
     return query, candidate
 
 
-def _direct_squared_distances(
+def direct_squared_distances(
     queries: NDArray[np.floating],
     points: NDArray[np.floating],
     query: IntArray,

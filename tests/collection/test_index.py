@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ordrank.collection import comparing
 from ordrank.collection import index as index_module
 from ordrank.collection.index import ExactIndex
 from ordrank.errors import InputError
@@ -75,7 +76,7 @@ def test_equals_direct_differences_in_double_precision(seed, n, width, kind, off
     allowed = None if share is None else rng.random(n) < share
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_module, "_BLOCK_ELEMENTS", block)
-        patch.setattr(index_module, "_PRODUCT_ELEMENTS", block)
+        patch.setattr(comparing, "_PRODUCT_ELEMENTS", block)
         assert_exact(vectors, queries, int(rng.integers(1, n + 3)), int(rng.integers(0, width + 1)), allowed)
 
 
@@ -177,13 +178,13 @@ def test_more_neighbours_begin_with_fewer(seed, n, k):
 
 def rows_compared(monkeypatch, vectors, queries, k=10):
     compared = []
-    multiply = index_module._multiply
+    multiply = comparing._multiply
 
     def counting(questions, packed):
         compared.append(len(questions) * len(packed))
         return multiply(questions, packed)
 
-    monkeypatch.setattr(index_module, "_multiply", counting)
+    monkeypatch.setattr(comparing, "_multiply", counting)
     ExactIndex(vectors, 2).nearest(queries, k)
     return sum(compared) / len(queries)
 
