@@ -124,6 +124,51 @@ class TestFit:
     def test_without_pictures_trains_again(self, collection):
         assert "none read" in done("fit", "--out", collection, "--balanced")
 
+    def test_it_stays_balanced_until_told_otherwise(self, collection):
+        for option, balanced in (((), False), (("--balanced",), True), ((), True), (("--plain",), False)):
+            done("fit", "--out", collection, *option)
+            assert document("info", collection)["balanced"] == balanced
+            assert ("every grade counts the same" in done("info", collection)) == balanced
+
+    def test_changed_grades_are_counted(self, made, collection, tmp_path):
+        table = tmp_path / "t.csv"
+        text = (made[0] / "grades.csv").read_text()
+        table.write_text(text.replace("p000.png,0", "p000.png,1").replace("p001.png,1", "p001.png,2"))
+        assert "2 grades changed" in done("fit", made[0] / "pictures", "--labels", table, "--out", collection)
+        assert "grades changed" not in done("fit", made[0] / "pictures", "--labels", table, "--out", collection)
+        table.write_text("file,grade\np000.png,0\n")
+        assert "1 grade changed" in done("add", collection, made[0] / "pictures", "--labels", table)
+
+    def test_pictures_that_are_not_in_the_folder_are_kept(self, made, collection, tmp_path):
+        folder = tmp_path / "fewer"
+        shutil.copytree(made[0] / "pictures", folder)
+        for name in ("p035.png", "p029.png"):
+            (folder / name).unlink()
+        told = " ".join(done("fit", folder, "--out", collection).split())
+        assert "36: 30 with a grade" in told
+        kept = "2 pictures of the collection are not in this folder; they are kept (`ordrank remove` forgets them)"
+        assert kept in told
+
+    def test_words_for_one_and_for_several(self):
+        from ordrank.cli.tables import intake_in_words, model_in_words
+        from ordrank.service import Intake
+
+        facts = intake_in_words(Intake(read=1, missing=1, regraded=1))
+        assert facts["grades"] == "1 grade changed"
+        assert facts["missing"].startswith("1 picture of the collection is not in this folder; it is kept")
+        chosen = {"kernel": "linear", "alpha": 1.0, "nu": 0.0, "weights": "distance", "locality": 0.5}
+        assert model_in_words(chosen | {"votes": 1})["votes"] == "of the nearest graded picture"
+        assert model_in_words(chosen | {"votes": 2})["votes"].startswith("of the 2 nearest graded pictures, nearer")
+
+    @pytest.mark.parametrize("jobs", ["0", "-2"])
+    def test_jobs_that_are_no_number_of_processes(self, made, tmp_path, jobs):
+        options = ("--labels", made[0] / "grades.csv", "--out", tmp_path / "new", "--jobs", jobs)
+        result = run("fit", made[0] / "pictures", *options)
+        assert result.exit_code == 2
+        assert "--jobs" in result.stderr
+        assert not (tmp_path / "new").exists()
+        assert run("add", tmp_path, tmp_path, "--jobs", jobs).exit_code == 2
+
     def test_a_new_collection_needs_pictures_and_grades(self, made, tmp_path):
         assert "name the folder of pictures" in failed("fit", "--out", tmp_path / "new")
         assert "--labels" in failed("fit", made[0] / "pictures", "--out", tmp_path / "new")
@@ -194,6 +239,17 @@ class TestTables:
         options = ("--labels", tmp_path / "t.csv", "--features", "pixels:4", "--out", tmp_path / "new")
         assert document("fit", made[0] / "pictures", *options)["graded"] == 30
 
+    def test_names_from_the_folder_above(self, made, tmp_path):
+        text = (made[0] / "grades.csv").read_text().replace("\np", "\npictures/p")
+        (tmp_path / "t.csv").write_text(text)
+        options = ("--labels", tmp_path / "t.csv", "--features", "pixels:4", "--out", tmp_path / "new")
+        assert document("fit", made[0] / "pictures", *options)["graded"] == 30
+
+    def test_numbers_for_a_collection_of_words_are_one_sentence(self, made, named, tmp_path):
+        errors = failed("fit", made[0] / "pictures", "--labels", made[0] / "grades.csv", "--out", named)
+        (sentence,) = errors.splitlines()[1:]
+        assert sentence == "no grade is in the order of grades 'mild', 'moderate', 'severe': there are '0', '1', '2'"
+
     def test_columns_have_other_names(self, made, tmp_path):
         text = (made[0] / "grades.csv").read_text().replace("file,grade", "scan,stage")
         (tmp_path / "t.csv").write_text(text)
@@ -232,6 +288,20 @@ class TestAddAndRemove:
             "removed": 1,
             "left": 33,
         }
+
+    def test_remove_hints_at_what_is_meant(self, collection):
+        assert "did you mean 'p005.png'?" in failed("remove", collection, "p005.pgn")
+
+    def test_strict_adds_the_others(self, collection, tmp_path):
+        write_folder(tmp_path / "more", count=3, first=100)
+        (tmp_path / "more" / "empty.png").touch()
+        failed("add", collection, tmp_path / "more", "--strict")
+        assert document("info", collection)["pictures"] == 39
+
+    def test_removed_pictures_come_back_with_their_folder(self, made, collection):
+        done("remove", collection, "p000.png")
+        done("fit", made[0] / "pictures", "--out", collection)
+        assert document("info", collection)["pictures"] == 36
 
     def test_what_is_no_collection_is_named(self, tmp_path):
         for command in (("add", tmp_path, ROOT / "docs/images/ranking.png"), ("remove", tmp_path, "x")):
@@ -283,6 +353,31 @@ class TestRank:
     def test_what_is_not_there_is_hinted_at(self, made):
         assert "did you mean p005.png?" in failed("rank", made[0] / "collection", "p005.pgn")
 
+    @pytest.mark.parametrize("query", ["", "{folder}"])
+    def test_what_is_no_file_is_no_query(self, made, query):
+        errors = failed("rank", made[0] / "collection", query.format(folder=made[0] / "pictures"))
+        assert "give picture files, or names" in errors
+
+    def test_a_page_that_is_a_folder(self, made, tmp_path):
+        errors = failed("rank", made[0] / "collection", "p005.png", "--html", tmp_path)
+        assert errors == f"ordrank: {tmp_path} is a folder; name a file in it with --html\n"
+
+    @pytest.mark.parametrize("limits", [("--from", "3", "--to", "1"), ("--from", "nan"), ("--to", "inf")], ids=" ".join)
+    def test_limits_that_make_no_sense(self, made, limits):
+        assert limits[1] in failed("rank", made[0] / "collection", "p005.png", *limits)
+
+    def test_the_estimated_grade_is_always_among_the_votes_shown(self, capsys):
+        from ordrank._types import Answer, Vote
+        from ordrank.cli.collection import screen
+        from ordrank.cli.tables import show_answers
+
+        for share in (0.01, 0.0):  # least of all: the median of votes on both sides
+            votes = [Vote(str(i), share if i == 7 else 1 / 15) for i in range(15)]
+            show_answers(screen(), [Answer("q", b"", "7", 7.0, None, tuple(votes), ())])
+            text = capsys.readouterr().out
+            assert re.search(r"^(votes)? +7 ", text, re.MULTILINE)
+            assert "3 other grades have fewer votes or none" in text
+
     def test_what_is_no_picture_is_named(self, made, tmp_path):
         (tmp_path / "text.jpg").write_text("no picture")
         assert "text.jpg is not a picture" in failed("rank", made[0] / "collection", tmp_path / "text.jpg")
@@ -310,17 +405,19 @@ class TestEvaluate:
 
     def test_tables_for_many_grades(self, capsys):
         from ordrank.cli.collection import screen
-        from ordrank.cli.tables import show_confusion
+        from ordrank.cli.tables import show_confusion, show_scores
 
-        for count, said in ((30, "mean error"), (60, "60 grades are too many")):
+        for count, said in ((20, "mean error"), (21, "21 grades are too many")):
             grades, ones = tuple(map(str, range(count))), tuple(np.eye(count, dtype=int).tolist())
             scores = dict.fromkeys(("mae", "mae_std", "mae_middle", "accuracy", "kappa", "tau"), 0.5)
             found = ordrank.service.Evaluation(
                 pictures=count, folds=5, grades=grades, confusion=ones, mae_by_grade=(0.0,) * count, **scores
             )
+            show_scores(screen(), found)
             show_confusion(screen(), found)
             text = capsys.readouterr().out
             assert said in text
+            assert ("right grades" in text) == (count == 20)
             assert "Given grades" not in text
 
 
@@ -346,8 +443,28 @@ class TestInfoAndExport:
 
     def test_export_to_something_else(self, made, tmp_path):
         assert "must end in .parquet or .csv" in failed("export", made[0] / "collection", "--out", tmp_path / "t.xls")
-        errors = failed("export", made[0] / "collection", "--out", tmp_path / "none" / "t.csv")
-        assert "No such file or directory" in errors
+        (tmp_path / "folder.csv").mkdir()
+        errors = failed("export", made[0] / "collection", "--out", tmp_path / "folder.csv")
+        assert (
+            errors
+            == f"ordrank: {tmp_path / 'folder.csv'} is a folder; name a file in it that ends in .parquet or .csv\n"
+        )
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+    def test_export_makes_the_folder(self, made, tmp_path, name):
+        done("export", made[0] / "collection", "--out", tmp_path / "none" / "below" / name)
+        assert (tmp_path / "none" / "below" / name).is_file()
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+    def test_export_names_the_file_that_cannot_be_written(self, made, tmp_path, name, monkeypatch):
+        from ordrank.service import exporting
+
+        def refuse(file, *others):
+            raise PermissionError(13, f"cannot open {file}", str(file))
+
+        monkeypatch.setattr(exporting, f"_write_{name[2:]}", refuse)
+        errors = failed("export", made[0] / "collection", "--out", tmp_path / name)
+        assert errors == f"ordrank: Permission denied: {tmp_path / name}\n"
 
 
 def test_named_grades_are_shown_wherever_a_grade_is(named, tmp_path):
@@ -445,8 +562,8 @@ class TestHostileFolder:
         assert len(lines) == len(BAD)
         for name, reason in BAD.items():
             assert any(line.startswith(f"{name}: ") and reason in line for line in lines), name
-        assert "11 could not be used" in result.stdout
-        assert "1 passed over" in result.stdout
+        told = " ".join(result.stdout.split())
+        assert "1 copy of another, 10 could not be used, 1 passed over" in told
         assert document("info", tmp_path / "out")["pictures"] == 36 + len(GOOD)
 
     def test_strange_names_are_shown_on_one_line(self, fit, tmp_path):
@@ -513,8 +630,12 @@ class TestUsage:
         assert run(*arguments).exit_code == 2
 
     @pytest.mark.parametrize("command", COMMANDS)
-    def test_help_has_examples(self, command):
-        assert "Examples: ordrank" in done(command, "--help")
+    def test_help_has_examples_a_line_each(self, command, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
+        lines = [line.strip() for line in done(command, "--help").strip().splitlines()]
+        shown = lines[lines.index("Examples:") + 1 :]
+        assert len(shown) >= 2
+        assert all(line.startswith(f"ordrank {command} ") for line in shown)
 
     def test_help_loads_nothing_heavy(self):
         code = (
@@ -622,8 +743,8 @@ def test_the_page_on_collections_can_be_followed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "collection.md").read_text()
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    drawing = next(block for kind, block in blocks if kind == "python")
-    exec(compile(drawing, "docs/collection.md", "exec"), {})
+    for block in (block for kind, block in blocks if kind == "python"):
+        exec(compile(block, "docs/collection.md", "exec"), {})  # each on its own
     write_network(tmp_path / "network.onnx")
     (tmp_path / "network.json").write_text(next(block for kind, block in blocks if kind == "json"))
     lines = [line for kind, block in blocks if kind == "sh" for line in block.splitlines()]

@@ -113,13 +113,20 @@ def answer_sheet(answers: Sequence[Answer], *, collection: str) -> bytes:
     collection : str
         Name of the collection that answered.
     """
-    top = f'<p class="quiet">{_counted(len(answers), "query", "queries")}</p>'
+    top = f'<p class="quiet">{counted(len(answers), "query", "queries") if answers else "no queries"}</p>'
     body = [top, *_key(answers), "<main>", *map(_section, answers), "</main>"]
     return html_page(f"Answers from {collection}", body, style=STYLE, policy=POLICY)
 
 
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number or 'no'} {one if number == 1 else several}"
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "picture"), counted(2, "picture"), counted(0, "query", "queries")
+    ('1 picture', '2 pictures', '0 queries')
+    """
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
 def _key(answers: Sequence[Answer]) -> list[str]:
@@ -157,11 +164,11 @@ def _facts(answer: Answer) -> str:
 
 
 def _votes(answer: Answer) -> str:
-    heard = ", ".join(f"{vote.grade}: {_percent(vote.share)}" for vote in answer.votes)
+    heard = ", ".join(f"{vote.grade}: {percent(vote.share)}" for vote in answer.votes)
     spoken = f'role="img" aria-label="{escape(f"Votes for each grade: {heard}")}"'
     most = max((vote.share for vote in answer.votes), default=0.0) or 1.0
     if len(answer.votes) > MANY_GRADES:
-        chart = f'<p class="quiet">votes, up to {escape(_percent(most))} a grade</p>{_columns(answer, most, spoken)}'
+        chart = f'<p class="quiet">votes, up to {escape(percent(most))} a grade</p>{_columns(answer, most, spoken)}'
     else:
         rows = "".join(_row(vote, most, chosen=vote.grade == answer.grade) for vote in answer.votes)
         chart = f'<p class="quiet">votes</p><div class="rows" {spoken}>{rows}</div>'
@@ -172,7 +179,7 @@ def _row(vote: Vote, most: float, *, chosen: bool) -> str:
     return (
         f'<div class="{"vote chosen" if chosen else "vote"}"><bdi>{escape(vote.grade)}</bdi>'
         f'<span class="bar" style="width:{vote.share / most:.1%}"></span>'
-        f'<span class="share">{escape(_percent(vote.share))}</span></div>'
+        f'<span class="share">{escape(percent(vote.share))}</span></div>'
     )
 
 
@@ -192,13 +199,13 @@ def _column(place: int, vote: Vote, most: float, *, chosen: bool) -> str:
     mark = ' class="chosen"' if chosen else ""
     return (
         f'<rect{mark} x="{place + 0.1:.1f}" y="{100.0 - height:.1f}" width="0.8" height="{height:.1f}">'
-        f"<title>{escape(f'{vote.grade}: {_percent(vote.share)}')}</title></rect>"
+        f"<title>{escape(f'{vote.grade}: {percent(vote.share)}')}</title></rect>"
     )
 
 
-def _percent(share: float) -> str:
-    """Whole per cents; a share that is there is never shown as none."""
-    return "<1\u00a0%" if 0.0 < share < 0.005 else f"{share:.0%}".replace("%", "\u00a0%")
+def percent(share: float, space: str = "\u00a0") -> str:
+    """Return whole per cents; a share that is there is never shown as none."""
+    return f"<1{space}%" if 0.0 < share < 0.005 else f"{100 * share:.0f}{space}%"
 
 
 def _results(results: Sequence[RankedPicture]) -> str:
@@ -216,7 +223,7 @@ def _card(rank: int, picture: RankedPicture, furthest: float) -> str:
         f"<li>{_image(picture.thumbnail, picture.name)}"
         f'<span class="rank"><span class="heard">rank </span>{rank}</span>'
         f'<div class="line">{_grade(picture)}<span class="distance"><span class="heard">distance </span>'
-        f"{_number(picture.distance)}</span></div>{_parts(picture, furthest)}"
+        f"{number(picture.distance)}</span></div>{_parts(picture, furthest)}"
         f'<div class="name" title="{name}"><bdi>{name}</bdi></div></li>'
     )
 
@@ -232,7 +239,7 @@ def _parts(picture: RankedPicture, furthest: float) -> str:
     """A bar as long as the distance, divided as the squares of its parts."""
     order, appearance = picture.order_distance**2, picture.appearance_distance**2
     share = order / ((order + appearance) or 1.0)
-    told = f"order {_number(picture.order_distance)}, appearance {_number(picture.appearance_distance)}"
+    told = f"order {number(picture.order_distance)}, appearance {number(picture.appearance_distance)}"
     return (
         f'<div class="parts" role="img" aria-label="{told}" title="{told}">'
         f'<span style="width:{picture.distance / furthest:.1%}"><span class="order" style="width:{share:.1%}"></span>'
@@ -240,6 +247,6 @@ def _parts(picture: RankedPicture, furthest: float) -> str:
     )
 
 
-def _number(value: float) -> str:
-    """Three digits that count, and no exponent for large numbers."""
+def number(value: float) -> str:
+    """Return three digits that count, and no exponent for large numbers."""
     return f"{value:#.3g}" if abs(value) < 99.95 else f"{value:.0f}"

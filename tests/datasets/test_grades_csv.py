@@ -133,6 +133,24 @@ class TestNamesOfFiles:
         lines = [f"/data/{name},{grade}" for grade, name in enumerate(known)]
         assert read("\n".join(["file,grade", *lines]), known) == {name: grade for grade, name in enumerate(known)}
 
+    @pytest.mark.parametrize("root", ["fruit", "../fruit", "all\\fruit"])
+    def test_relative_paths_with_the_folder_in_front(self, read, root):
+        lines = [f"{root}/{name},{grade}" for grade, name in enumerate(KNOWN)]
+        assert read("\n".join(["file,grade", *lines])) == {name: grade for grade, name in enumerate(KNOWN)}
+
+    def test_relative_paths_beside_names_as_they_are(self, problems):
+        assert problems("file,grade\nb.jpg,1\nfruit/a.jpg,2\n") == [
+            "line 3: 'fruit/a.jpg' is not among the pictures; is 'a.jpg' meant?"
+        ]
+        composed, apart = "é.jpg", unicodedata.normalize("NFD", "é.jpg")
+        assert len(problems(f"file,grade\n{composed},1\nfruit/a.jpg,2\n", (apart, "a.jpg"))) == 1
+
+    def test_relative_namesake_in_another_folder(self, problems):
+        lines = "fruit/a.jpg,1\nfruit/b.jpg,2\nother/a.jpg,3\n"
+        assert problems(f"file,grade\n{lines}") == [
+            "line 4: 'other/a.jpg' is not among the pictures; is 'a.jpg' meant?"
+        ]
+
     def test_namesake_in_another_folder_is_not_taken_for_a_picture(self, problems):
         lines = "/data/a.jpg,1\n/data/b.jpg,2\n/other/a.jpg,3\n/other/sub/x.jpg,3\n"
         assert problems(f"file,grade\n{lines}") == [
@@ -245,6 +263,20 @@ class TestProblems:
             hint = f"If the grades are words, name them with --order, lowest first; there are {listed}"
             assert str(error.value).split("\n")[-1] == hint
             assert len(error.value.problems) == 9 * count
+
+    def test_the_order_is_named_once(self, read):
+        with pytest.raises(GradesError) as error:
+            read("file,grade\na.jpg,mild\nb.jpg,7\nsub/c.jpg,8\n", order=LEVELS)
+        assert str(error.value).count("moderate") == 1
+        assert str(error.value).endswith("\nThe order of grades is 'mild', 'moderate', 'severe'")
+
+    def test_grades_of_another_kind_are_one_sentence(self, problems):
+        lines = [f"{i}.jpg,{i % 3}" for i in range(100)]
+        known = [f"{i}.jpg" for i in range(99)]
+        assert problems("\n".join(["file,grade", *lines]), known, order=LEVELS) == [
+            "no grade is in the order of grades 'mild', 'moderate', 'severe': there are '0', '1', '2'",
+            "line 101: '99.jpg' is not among the pictures",
+        ]
 
     def test_grades_that_are_not_in_the_order(self, problems):
         text = "file,grade\na.jpg,Mild\nb.jpg,sever\nsub/c.jpg,2\na.jpg,severe\nb.jpg,mild\n"

@@ -63,6 +63,11 @@ def test_too_few_pictures_are_refused():
         run_demo(59)
 
 
+# Everything that the command writes.
+NAMES = ("collection", "pictures", "grades.csv", "demo.json", "answers.html", "report.html")
+NAMES += ("distances.png", "embedding.png", "ranking.png")
+
+
 class TestCommand:
     arguments = ("demo", "--pictures", "60", "--size", "16")
 
@@ -71,7 +76,7 @@ class TestCommand:
         """The four distances were compared before, and that takes longest."""
         monkeypatch.setattr(demo, "run_demo", lambda *arguments, **options: small[0])
 
-    def test_shows_the_commands_their_results_and_what_to_open(self, tmp_path):
+    def test_shows_the_commands_their_results_and_what_to_open(self, tmp_path, recwarn):
         out = tmp_path / "deep" / "down"
         result = CliRunner().invoke(app, [*self.arguments, "--out", str(out)])
         assert result.exit_code == 0
@@ -84,6 +89,9 @@ class TestCommand:
         assert "always the middle grade" in result.stdout
         assert "Euclidean" in result.stdout
         assert "OrdinalMetric" in result.stdout  # whole, in 80 columns
+        assert {file.name for file in out.iterdir()} == set(NAMES)
+        assert all(line.endswith("…") for line in result.stderr.splitlines())
+        assert not [warning for warning in recwarn if issubclass(warning.category, UserWarning)]
         for page in ("report.html", "answers.html"):
             assert page in result.stdout.rpartition("Open")[2]
             assert (out / page).exists()
@@ -124,13 +132,19 @@ class TestCommand:
         assert "72: 60 with a grade, 12 without" in result.stdout
         assert (out / "collection" / "notes.txt").read_text() == "mine"
 
-    @pytest.mark.parametrize("name", ["collection", "pictures", "grades.csv"])
+    @pytest.mark.parametrize("name", NAMES)
     def test_what_it_did_not_make_is_not_touched(self, tmp_path, name):
-        (tmp_path / name).mkdir()
+        (tmp_path / name).write_text('{"pictures": 3}')
         result = CliRunner().invoke(app, [*self.arguments, "--out", str(tmp_path)])
         assert result.exit_code == 1
         assert "no demonstration made it; name another folder with --out" in result.stderr
         assert [file.name for file in tmp_path.iterdir()] == [name]
+        assert (tmp_path / name).read_text() == '{"pictures": 3}'
+
+    def test_a_link_to_nothing_is_somebodys(self, tmp_path):
+        (tmp_path / "report.html").symlink_to("gone")
+        assert CliRunner().invoke(app, [*self.arguments, "--out", str(tmp_path)]).exit_code == 1
+        assert (tmp_path / "report.html").is_symlink()
 
     def test_wrong_numbers_are_one_sentence_and_exit_1(self, tmp_path):
         result = CliRunner().invoke(app, ["demo", "--pictures", "3", "--out", str(tmp_path / "none")])

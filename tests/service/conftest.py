@@ -1,10 +1,13 @@
 """Pictures, and a collection of them that is trained once and copied for every test."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from ordrank import service
+from ordrank.collection.database import DATABASE
 from tests.service.drawing import draw_files, write_grades
 
 N_PICTURES = 40
@@ -34,6 +37,11 @@ def trained(_trained_once, tmp_path):
 
 
 @pytest.fixture
-def pictures(drawn, tmp_path):
-    """A copy of the drawn pictures that may be changed; the times of their files are the same."""
-    return shutil.copytree(drawn / "pictures", tmp_path / "pictures")
+def pictures(drawn, tmp_path, request):
+    """A copy of the drawn pictures that may be changed, from which the trained collection was read."""
+    copied = shutil.copytree(drawn / "pictures", tmp_path / "pictures")
+    if "trained" in request.fixturenames:
+        database = sqlite3.connect(request.getfixturevalue("trained") / DATABASE)
+        with closing(database), database:
+            database.execute("UPDATE pictures SET path = ? || name", (f"{copied}/",))
+    return copied

@@ -162,9 +162,7 @@ def test_no_answers_at_all_are_refused(trained):
 
 
 def test_a_name_that_is_not_there_is_refused_with_the_nearest(trained):
-    with pytest.raises(
-        InputError, match=r"005\.pmg is neither a file nor the name of a picture in .*did you mean 005\.png\?"
-    ):
+    with pytest.raises(InputError, match=r"005\.pmg is neither a picture file nor a name in .*did you mean 005\.png\?"):
         service.ask(trained, ["005.pmg"])
 
 

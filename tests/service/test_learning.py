@@ -120,7 +120,7 @@ class TestFit:
     def test_refuses_bad_files_if_it_is_strict_and_keeps_the_model(self, trained, pictures):
         (pictures / "bad.png").write_text("no picture")
         model = rows(trained, "SELECT * FROM meta")
-        with pytest.raises(BadPicturesError, match="1 files cannot be used") as error:
+        with pytest.raises(BadPicturesError, match="1 file cannot be used") as error:
             service.fit(pictures, trained, n_jobs=1, strict=True)
         assert [bad.name for bad in error.value.bad] == ["bad.png"]
         assert rows(trained, "SELECT * FROM meta") == model
@@ -193,7 +193,7 @@ class TestRefusedFits:
     def test_where_all_graded_pictures_but_one_are_bad_pictures_are_kept_for_the_next(self, pictures, tmp_path):
         (pictures / "001.png").write_text("no picture")
         two, three = (grades_of(tmp_path / f"{n}.csv", [f"{i:03d}.png" for i in range(n)]) for n in (2, 4))
-        with pytest.raises(InputError, match="1 pictures have a grade, and an order needs two different grades"):
+        with pytest.raises(InputError, match="1 picture has a grade; an order needs two different grades"):
             service.fit(pictures, tmp_path / "c", grades=two, features="pixels:2", n_jobs=1)
         with pytest.raises(CollectionError, match="has no model yet; train it with `ordrank fit"):
             service.ask(tmp_path / "c", ["000.png"])
@@ -282,7 +282,7 @@ class TestRemove:
 
     def test_forgets_nothing_if_a_name_is_unknown(self, trained):
         before = content(trained)
-        with pytest.raises(InputError, match=r"has no picture named 'x\.png', '🍎'; nothing was removed"):
+        with pytest.raises(InputError, match=r"nothing was removed: .* has no picture named 'x\.png', '🍎'"):
             service.remove(trained, ["000.png", "x.png", "🍎"])
         assert content(trained) == before
 
@@ -326,14 +326,100 @@ class TestRenamedFiles:
         assert after["sha256"] == {new: before["sha256"][old] for old, new in new_names.items()}
         assert (after["id"], after["grade"]) == (before["id"], before["grade"])
 
-    def test_a_file_that_vanished_lives_on_and_its_new_name_is_called_a_copy(self, trained, pictures):
+    def test_a_picture_whose_name_went_to_no_other_lives_on(self, trained, pictures):
         before = column(trained, "sha256")
         self.rename(pictures, {f"{number:03d}.png": f"{number + 1:03d}.png" for number in range(40)})
         fitted = service.fit(pictures, trained, n_jobs=1)
-        assert [bad.name for bad in fitted.intake.bad] == ["001.png"]
-        later = {f"{number + 1:03d}.png": before[f"{number:03d}.png"] for number in range(1, 40)}
-        assert column(trained, "sha256") == later | {"000.png": before["000.png"]}
+        assert (fitted.intake.bad, fitted.intake.missing) == ((), 1)
+        later = {f"{number + 1:03d}.png": before[f"{number:03d}.png"] for number in range(40)}
+        assert column(trained, "sha256") == later | {"000.png": f"outdated {before['000.png']}"}
 
+    @pytest.mark.parametrize("work", ["fit", "add"])
+    def test_a_picture_takes_its_grade_to_a_new_name(self, trained, pictures, work):
+        before = {part: column(trained, part) for part in ("id", "grade", "sha256")}
+        (pictures / "ward").mkdir()
+        for file in pictures.glob("*.png"):
+            file.rename(pictures / "ward" / file.name)
+        done = service.fit(pictures, trained, n_jobs=1).intake if work == "fit" else service.add(trained, pictures)
+        assert (done.read, done.bad) == (40, ())
+        after = {part: column(trained, part) for part in before}
+        assert after == {part: {f"ward/{name}": value for name, value in before[part].items()} for part in before}
+        assert service.describe(trained).waiting == 0
+
+    def test_a_folder_that_was_copied_is_read_again(self, trained, drawn, tmp_path):
+        moved = shutil.copytree(drawn / "pictures", tmp_path / "moved")
+        assert service.fit(moved, trained, n_jobs=1).intake == service.Intake(read=40)
+        assert set(column(trained, "path").values()) == {str(file) for file in moved.iterdir()}
+
+    def test_another_picture_of_the_same_name_is_not_added(self, trained, tmp_path):
+        before = content(trained)
+        (tmp_path / "other").mkdir()
+        draw(500, 0).save(tmp_path / "other" / "005.png")
+        (bad,) = service.add(trained, tmp_path / "other", n_jobs=1).bad
+        assert bad.name == "005.png"
+        assert "has the name of another picture of the collection" in bad.reason
+        assert content(trained) == before
+
+
+class TestGradesOfCopies:
+    def test_a_copy_gives_its_grade_to_the_one_that_is_kept(self, pictures, tmp_path):
+        shutil.copy(pictures / "000.png", pictures / "zz.png")
+        graded = grades_of(tmp_path / "g.csv", ["zz.png", "001.png"], grade=lambda name: len(name))
+        fitted = service.fit(pictures, tmp_path / "c", grades=graded, n_jobs=1)
+        assert [bad.name for bad in fitted.intake.bad] == ["zz.png"]
+        assert column(tmp_path / "c", "grade")["000.png"] == 6
+
+    def test_copies_that_disagree_are_named(self, pictures, tmp_path):
+        shutil.copy(pictures / "000.png", pictures / "zz.png")
+        grade = {"zz.png": 1, "000.png": 2, "001.png": 3}.get
+        grades = grades_of(tmp_path / "g.csv", ["zz.png", "000.png", "001.png"], grade=grade)
+        fitted = service.fit(pictures, tmp_path / "c", grades=grades, n_jobs=1)
+        (bad,) = fitted.intake.bad
+        assert bad.reason == "has the same content as '000.png' but another grade, 1 instead of 2; give both the same"
+
+
+class TestChangedGrades:
+    def test_grades_that_would_leave_no_order_change_nothing(self, trained, drawn, tmp_path):
+        before = column(trained, "grade")
+        graded = [name for name, grade in before.items() if grade is not None]
+        same = grades_of(tmp_path / "g.csv", graded, grade=lambda name: 1)
+        with pytest.raises(InputError, match="30 pictures have a grade, all the same; an order needs two"):
+            service.fit(drawn / "pictures", trained, grades=same, n_jobs=1)
+        assert column(trained, "grade") == before
+
+    def test_are_counted(self, trained, drawn, tmp_path):
+        grades = grades_of(tmp_path / "g.csv", ["001.png", "002.png", "000.png"], grade=lambda name: 1)
+        assert service.fit(drawn / "pictures", trained, grades=grades, n_jobs=1).intake.regraded == 1
+
+    def test_bad_files_are_named_where_they_leave_no_order(self, pictures, tmp_path):
+        (pictures / "001.png").write_text("no picture")
+        grades = grades_of(tmp_path / "g.csv", ["000.png", "001.png"])
+        with pytest.raises(BadPicturesError) as raised:
+            service.fit(pictures, tmp_path / "c", grades=grades, n_jobs=1)
+        assert [bad.name for bad in raised.value.bad] == ["001.png"]
+
+
+def test_balanced_grades_are_remembered(trained):
+    assert not service.describe(trained).balanced
+    service.fit(None, trained, balanced=True)
+    service.fit(None, trained)
+    assert service.describe(trained).balanced
+    service.fit(None, trained, balanced=False)
+    assert not service.describe(trained).balanced
+
+
+def test_a_fit_that_came_to_nothing_takes_back_only_what_is_its_own(pictures, tmp_path):
+    for file in pictures.iterdir():
+        file.write_text("no picture")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "backup-of-collection.sqlite.bak").write_text("precious")
+    grades = grades_of(tmp_path / "g.csv", ["001.png", "002.png"])
+    with pytest.raises(BadPicturesError):
+        service.fit(pictures, tmp_path / "mine", grades=grades, n_jobs=1)
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["backup-of-collection.sqlite.bak"]
+
+
+class TestTouchedFiles:
     def test_of_a_touched_file_and_its_copy_one_is_kept(self, trained, pictures):
         shutil.copy(pictures / "005.png", pictures / "001.png")
         os.utime(pictures / "005.png")

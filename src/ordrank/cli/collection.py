@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ordrank.cli.terminal import RESUMABLE, console, plain_errors, print_bad, print_json, progress
+from ordrank.cli.terminal import (
+    RESUMABLE,
+    JsonOption,
+    console,
+    examples,
+    plain_errors,
+    print_bad,
+    print_json,
+    progress,
+)
 
 if TYPE_CHECKING:
     from ordrank._types import Answer
@@ -17,6 +26,13 @@ if TYPE_CHECKING:
     from ordrank.service import Grades
 
 commands = typer.Typer()
+
+
+def _checked_jobs(jobs: int) -> int:
+    if jobs < -1 or jobs == 0:
+        raise typer.BadParameter(f"{jobs} is neither a number of processes, 1 or more, nor -1 for all cores.")
+    return jobs
+
 
 CollectionArgument = Annotated[Path, typer.Argument(help="Directory of the collection.", show_default=False)]
 FileColumnOption = Annotated[str, typer.Option(help="Column of the CSV file that names the pictures.")]
@@ -28,16 +44,25 @@ StrictOption = Annotated[
     ),
 ]
 BalancedOption = Annotated[
-    bool, typer.Option("--balanced", help="Let every grade count the same, however few pictures it has.")
+    bool | None,
+    typer.Option(
+        "--balanced/--plain",
+        help="Let every grade count the same, however few pictures it has, or every picture. As it was trained last; "
+        "new collections plain.",
+        show_default=False,
+    ),
 ]
-JobsOption = Annotated[int, typer.Option(help="Processes that read pictures; -1 for all cores.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+JobsOption = Annotated[
+    int, typer.Option(help="Processes that read pictures; -1 for all cores.", callback=_checked_jobs)
+]
 
 
 @commands.command(
-    epilog="Examples: `ordrank fit pictures --labels grades.csv --out collection` · "
-    "`ordrank fit scans --labels scans.csv --order mild,moderate,severe --features hog --out knees` · "
-    "`ordrank fit --out collection`"
+    epilog=examples(
+        "ordrank fit pictures --labels grades.csv --out collection",
+        "ordrank fit scans --labels scans.csv --order mild,moderate,severe --out knees",
+        "ordrank fit --out collection",
+    )
 )
 def fit(
     images: Annotated[
@@ -62,7 +87,7 @@ def fit(
     ] = None,
     file_column: FileColumnOption = "file",
     grade_column: GradeColumnOption = "grade",
-    balanced: BalancedOption = False,
+    balanced: BalancedOption = None,
     strict: StrictOption = False,
     jobs: JobsOption = -1,
     as_json: JsonOption = False,
@@ -95,8 +120,9 @@ def fit(
 
 
 @commands.command(
-    epilog="Examples: `ordrank add collection more` · `ordrank add collection more --labels more.csv` · "
-    "`ordrank add collection one.jpg`"
+    epilog=examples(
+        "ordrank add collection more", "ordrank add collection more --labels more.csv", "ordrank add collection one.jpg"
+    )
 )
 def add(
     collection: CollectionArgument,
@@ -131,7 +157,7 @@ def add(
 
 
 @commands.command(
-    epilog="Examples: `ordrank remove collection fruit-0001.jpg` · `ordrank remove collection a.jpg b.jpg --json`"
+    epilog=examples("ordrank remove collection fruit-0001.jpg", "ordrank remove collection a.jpg b.jpg --json")
 )
 def remove(
     collection: CollectionArgument,
@@ -153,9 +179,11 @@ def remove(
 
 
 @commands.command(
-    epilog="Examples: `ordrank rank collection new.jpg` · "
-    "`ordrank rank collection fruit-0005.jpg fruit-0017.jpg -k 20 --html answers.html` · "
-    "`ordrank rank collection new.jpg --from moderate --to severe`"
+    epilog=examples(
+        "ordrank rank collection new.jpg",
+        "ordrank rank collection a.jpg b.jpg -k 20 --html answers.html",
+        "ordrank rank collection new.jpg --from moderate --to severe",
+    )
 )
 def rank(
     collection: CollectionArgument,
@@ -178,7 +206,10 @@ def rank(
     """Estimate the grade of pictures and find those most like them, nearest first."""
     with plain_errors():
         from ordrank import service
+        from ordrank.errors import InputError
 
+        if html is not None and html.is_dir():
+            raise InputError(f"{html} is a folder; name a file in it with --html")
         answers = service.ask(collection, queries, k=k, within_grade=within_grade, lowest=lowest, highest=highest)
         if html is not None:
             write_sheet(html, answers, collection)
@@ -194,12 +225,12 @@ def rank(
 
 
 @commands.command(
-    epilog="Examples: `ordrank evaluate collection` · `ordrank evaluate collection --folds 10 --json > scores.json`"
+    epilog=examples("ordrank evaluate collection", "ordrank evaluate collection --folds 10 --json > scores.json")
 )
 def evaluate(
     collection: CollectionArgument,
     folds: Annotated[int, typer.Option(help="Parts, each of which is held out once.", min=2)] = 5,
-    balanced: BalancedOption = False,
+    balanced: BalancedOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how well a collection grades: fit without a part of its graded pictures, grade that part, and so on.
@@ -220,7 +251,7 @@ def evaluate(
         show_confusion(screen(), found)
 
 
-@commands.command(epilog="Examples: `ordrank info collection` · `ordrank info collection --json`")
+@commands.command(epilog=examples("ordrank info collection", "ordrank info collection --json"))
 def info(collection: CollectionArgument, as_json: JsonOption = False) -> None:
     """Say what a collection holds: pictures, grades, features, what the model chose."""
     with plain_errors():
@@ -236,8 +267,7 @@ def info(collection: CollectionArgument, as_json: JsonOption = False) -> None:
 
 
 @commands.command(
-    epilog="Examples: `ordrank export collection --out pictures.parquet` · "
-    "`ordrank export collection --out pictures.csv`"
+    epilog=examples("ordrank export collection --out pictures.parquet", "ordrank export collection --out pictures.csv")
 )
 def export(
     collection: CollectionArgument,
@@ -252,7 +282,9 @@ def export(
         if as_json:
             print_json({"collection": str(collection), "file": str(out), "rows": rows})
             return
-        screen().say(f"{rows} rows in {out}")
+        from ordrank.sheet import counted
+
+        screen().say(f"{counted(rows, 'row')} in {out}")
 
 
 def screen() -> Screen:

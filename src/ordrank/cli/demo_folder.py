@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,28 @@ _OWN = {
     "collection": (f"{DATABASE}*", LOCK_FILE, "model-*.json", "model-*.safetensors"),
 }
 
+# What it writes beside them.
+_WRITTEN = ("grades.csv", "answers.html", "report.html", "distances.png", "embedding.png", "ranking.png", MARKER)
+_SETTINGS = {"pictures", "size", "seed", "version"}
+
 
 def check_folder(out: Path) -> None:
     """Refuse a folder with things of the demonstration's names that it did not make."""
-    taken = [name for name in (*_OWN, "grades.csv") if (out / name).exists()]
-    if taken and not (out / MARKER).is_file():
+    taken = [name for name in (*_OWN, *_WRITTEN) if os.path.lexists(out / name)]
+    if taken and not _is_own(out / MARKER):
         raise InputError(
             f"{out / taken[0]} is there and no demonstration made it; name another folder with --out, "
             "nothing was changed"
         )
+
+
+def _is_own(marker: Path) -> bool:
+    """Whether a file is what :func:`fill_folder` writes, not something of the same name."""
+    try:
+        found = json.loads(marker.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.keys() == _SETTINGS
 
 
 def fill_folder(out: Path, fruit: Fruit, settings: dict[str, Any]) -> None:
@@ -46,7 +60,7 @@ def fill_folder(out: Path, fruit: Fruit, settings: dict[str, Any]) -> None:
     out : Path
     fruit : Fruit
     settings : dict
-        Everything that the pictures depend on.
+        Everything that the pictures depend on: pictures, size, seed, version.
     """
     marker = json.dumps(settings, sort_keys=True).encode()
     if (out / MARKER).is_file() and (out / MARKER).read_bytes() != marker:

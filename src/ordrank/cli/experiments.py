@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ordrank.cli.terminal import plain_errors, progress
+from ordrank.cli.terminal import examples, plain_errors, progress
 
 commands = typer.Typer()
 
@@ -41,8 +41,9 @@ class PaperData(StrEnum):
 
 
 @commands.command(
-    epilog="Examples: `ordrank reproduce all` · `ordrank reproduce umist --repeats 5` · "
-    "`ordrank reproduce fgnet --data ~/faces --json`"
+    epilog=examples(
+        "ordrank reproduce all", "ordrank reproduce umist --repeats 5", "ordrank reproduce fgnet --data ~/faces --json"
+    )
 )
 def reproduce(
     dataset: Annotated[PaperData, typer.Argument(help="The data set whose tables and figures to re-run.")],
@@ -83,8 +84,11 @@ class ContestData(StrEnum):
 
 
 @commands.command(
-    epilog="Examples: `ordrank compare all` · `ordrank compare tables --repeats 5 --out quick` · "
-    "`ordrank compare umist --data ~/faces --json`"
+    epilog=examples(
+        "ordrank compare all",
+        "ordrank compare tables --repeats 5 --out quick",
+        "ordrank compare umist --data ~/faces --json",
+    )
 )
 def compare(
     dataset: Annotated[ContestData, typer.Argument(help="The data set to compare on.")],

@@ -10,12 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ordrank._types import Answer, RankedPicture, Vote
+from ordrank._types import Answer, BadPicture, RankedPicture, Vote
 from ordrank.cli.terminal import one_line, showable
 from ordrank.service import Description, Evaluation, Fitted, Intake
+from ordrank.sheet import counted, number, percent
 
 MOST_VOTES_SHOWN = 12
 MOST_GRADES_SHOWN = 40
+MOST_GRADES_TO_HIT = 20  # with more, the right one is luck: only how far off an estimate is says something
 BAR_WIDTH = 30
 NARROW = 64  # columns; less leaves no room for names beside all numbers
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
@@ -95,7 +97,7 @@ def show_fitted(screen: Screen, collection: str, fitted: Fitted) -> None:
     screen.facts(
         {
             "pictures": f"{fitted.pictures}: {fitted.graded} with a grade, {ungraded} without",
-            "files": files_in_words(fitted.intake),
+            **intake_in_words(fitted.intake),
             **model_in_words(fitted.chosen),
             "error": f"{fitted.error:.3g} on average, for graded pictures left out of the fit one by one",
         }
@@ -104,18 +106,39 @@ def show_fitted(screen: Screen, collection: str, fitted: Fitted) -> None:
 
 def show_added(screen: Screen, collection: str, intake: Intake) -> None:
     """Say what was added."""
-    screen.say(f"{_counted(intake.read, 'picture')} added to {collection}", "bold")
-    screen.facts({"files": files_in_words(intake)})
+    screen.say(f"{counted(intake.read, 'picture')} added to {collection}", "bold")
+    screen.facts(intake_in_words(intake))
+
+
+def intake_in_words(intake: Intake) -> dict[str, str]:
+    """Tell what became of files, grades, and pictures without a file."""
+    facts = {"files": files_in_words(intake)}
+    if intake.regraded:
+        facts["grades"] = f"{counted(intake.regraded, 'grade')} changed"
+    if intake.missing:
+        are, they, them = ("is", "it is", "it") if intake.missing == 1 else ("are", "they are", "them")
+        facts["missing"] = (
+            f"{counted(intake.missing, 'picture')} of the collection {are} not in this folder; "
+            f"{they} kept (`ordrank remove` forgets {them})"
+        )
+    return facts
 
 
 def files_in_words(intake: Intake) -> str:
     """Tell what became of files."""
+    copies = sum(map(_is_harmless_copy, intake.bad))
     parts = [f"{intake.read} read", f"{intake.known} known and unchanged"]
-    if intake.bad:
-        parts.append(f"{len(intake.bad)} could not be used")
+    if copies:
+        parts.append(counted(copies, "copy of another", "copies of others"))
+    if len(intake.bad) > copies:
+        parts.append(f"{len(intake.bad) - copies} could not be used")
     if intake.ignored:
         parts.append(f"{intake.ignored} passed over (not named like pictures)")
     return ", ".join(parts) if any((intake.read, intake.known, intake.bad, intake.ignored)) else "none read"
+
+
+def _is_harmless_copy(bad: BadPicture) -> bool:
+    return bad.reason.startswith("has the same content as") and bad.reason.endswith("is kept once")
 
 
 def model_in_words(chosen: Mapping[str, Any]) -> dict[str, str]:
@@ -128,12 +151,10 @@ def model_in_words(chosen: Mapping[str, Any]) -> dict[str, str]:
     return {
         "order": order,
         "appearance": f"{chosen['locality']:.3g} of the plain distance is kept",
-        "votes": f"of the {chosen['votes']} nearest graded pictures, {weight}",
+        "votes": "of the nearest graded picture"
+        if chosen["votes"] == 1
+        else f"of the {chosen['votes']} nearest graded pictures, {weight}",
     }
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what if number == 1 else what + 's'}"
 
 
 # rank --------------------------------------------------------------------------------------------------------------
@@ -153,11 +174,12 @@ def _show_answer(screen: Screen, answer: Answer) -> None:
     known = "" if answer.known_grade is None else f" (given: {answer.known_grade})"
     screen.console.print(screen.text(answer.query, "bold"))
     screen.say(f"estimated grade {answer.grade}{known}")
-    votes = _votes_worth_showing(answer.votes)
+    votes = _votes_worth_showing(answer)
     rows = [(vote.grade, vote.share, _percent(vote.share)) for vote in votes]
     screen.facts({"votes": screen.bars(rows, chosen=answer.grade)})
     if len(votes) < len(answer.votes):
-        screen.say(f"{len(answer.votes) - len(votes)} other grades have fewer votes or none", "dim")
+        others = counted(len(answer.votes) - len(votes), "other grade has", "other grades have")
+        screen.say(f"{others} fewer votes or none", "dim")
     if not answer.results:
         screen.say("No picture qualifies.")
         return
@@ -167,27 +189,23 @@ def _show_answer(screen: Screen, answer: Answer) -> None:
     screen.console.print(screen.table(head[:columns], cells, left=(1,)))
 
 
-def _votes_worth_showing(votes: Sequence[Vote]) -> list[Vote]:
-    """Return all votes where grades are few, else those that got most, in the order of the grades."""
+def _votes_worth_showing(answer: Answer) -> list[Vote]:
+    """Return all votes where grades are few, else the estimated grade's and the largest, in the order of the grades."""
+    votes = answer.votes
     if len(votes) <= MOST_VOTES_SHOWN:
         return list(votes)
-    largest = sorted(votes, key=lambda vote: -vote.share)[:MOST_VOTES_SHOWN]
-    return [vote for vote in votes if vote in largest and vote.share > 0]
+    largest = sorted(votes, key=lambda vote: (vote.grade != answer.grade, -vote.share))[:MOST_VOTES_SHOWN]
+    return [vote for vote in votes if vote.grade == answer.grade or (vote in largest and vote.share > 0)]
 
 
 def _ranked(screen: Screen, rank: int, picture: RankedPicture) -> list[Text]:
     grade = f"≈ {picture.grade}" if picture.estimated else picture.grade
     distances = (picture.distance, picture.order_distance, picture.appearance_distance)
-    return [screen.text(cell) for cell in (str(rank), picture.name, grade, *map(_number, distances))]
+    return [screen.text(cell) for cell in (str(rank), picture.name, grade, *map(number, distances))]
 
 
 def _percent(share: float) -> str:
-    return "<1 %" if 0.0 < share < 0.005 else f"{100 * share:.0f} %"
-
-
-def _number(value: float) -> str:
-    """Three digits that count, and no exponent for large numbers."""
-    return f"{value:#.3g}" if abs(value) < 99.95 else f"{value:.0f}"
+    return percent(share, space=" ")  # a terminal does not show the other one
 
 
 # evaluate ----------------------------------------------------------------------------------------------------------
@@ -199,7 +217,7 @@ def show_scores(screen: Screen, found: Evaluation) -> None:
     middle = f"{found.mae_middle:.3f} for always the middle grade"
     rows = [
         ("mean absolute error ↓", f"{found.mae:.3f} ± {found.mae_std:.3f}", middle),
-        ("right grades ↑", _percent(found.accuracy), ""),
+        *([] if _has_many_grades(found) else [("right grades ↑", _percent(found.accuracy), "")]),
         ("quadratic-weighted kappa ↑", f"{found.kappa:.3f}", "0 for chance, 1 at best"),
         ("Kendall's τ ↑", f"{found.tau:.3f}", "0 for chance, 1 at best"),
     ]
@@ -207,9 +225,13 @@ def show_scores(screen: Screen, found: Evaluation) -> None:
     screen.console.print(screen.table(("score", "found", "to compare"), cells, left=(0, 2)))
 
 
+def _has_many_grades(found: Evaluation) -> bool:
+    return len(found.grades) > MOST_GRADES_TO_HIT
+
+
 def show_confusion(screen: Screen, found: Evaluation) -> None:
     """Print which grades are taken for which, as far as there is room."""
-    if len(found.grades) > MOST_GRADES_SHOWN:
+    if _has_many_grades(found):
         screen.say(f"{len(found.grades)} grades are too many for a table of errors; --json holds it", "dim")
         return
     matrix = _confusion(screen, found)
@@ -250,9 +272,11 @@ def show_description(screen: Screen, found: Description) -> None:
     else:
         facts["components"] = f"{found.dimensions['projection']} principal ones, {found.dimensions['order']} of order"
         facts |= model_in_words(found.model)
+        if found.balanced:
+            facts["balanced"] = "every grade counts the same, however few pictures it has"
         facts["trained"] = found.fitted or ""
     if found.waiting:
-        facts["waiting"] = f"{_counted(found.waiting, 'picture')} read since; `ordrank fit --out {found.directory}`"
+        facts["waiting"] = f"{counted(found.waiting, 'picture')} read since; `ordrank fit --out {found.directory}`"
     facts["on disk"] = f"{found.bytes / 1e6:.1f} MB, format {found.format}"
     screen.facts(facts)
 

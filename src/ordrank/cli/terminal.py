@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
     from ordrank._types import BadPicture
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 RESUMABLE = "what was read is kept, and the same command goes on from there"
 MOST_BAD_SHOWN = 50
 _JOINERS = "\u200c\u200d"  # hold scripts and emoji together; other invisible characters could forge what is shown
 # What stands for a sign where the output cannot show it.
 _PLAIN = {"≈": "~", "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "", "▎": "", "▏": ""}
 _PLAIN |= {"…": "...", "±": "+/-", "²": "^2", "τ": "tau", "↓": "", "↑": ""}
+
+
+def examples(*commands: str) -> str:
+    """Return what stands below the help of a command: examples of it, a line each, to be copied."""
+    return "  \n".join(["Examples:", *(f"`{command}`" for command in commands)])  # two blanks: the line ends here
 
 
 @contextmanager

@@ -49,12 +49,42 @@ class Wanted:
         Only those of the query's estimated grade.
     lowest, highest : float
         Only those with grades in between, both included; estimated where none was given.
+    offset : int
+        How many of the nearest to leave out: those of the pages before.
     """
 
     k: int = 10
     within_grade: bool = False
     lowest: float = -np.inf
     highest: float = np.inf
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A query beside the collection.
+
+    Attributes
+    ----------
+    value : float
+        Estimated grade.
+    shares : ndarray of shape (labels,)
+        Of the votes.
+    total : int
+        How many pictures qualify.
+    rows : ndarray of shape (m,)
+        Rows of the places of those wanted, nearest first.
+    distances, order, appearance : ndarray of shape (m,)
+        d² = order² + appearance².
+    """
+
+    value: float
+    shares: FloatArray
+    total: int
+    rows: IntArray
+    distances: FloatArray
+    order: FloatArray
+    appearance: FloatArray
 
 
 class Voters:
@@ -97,40 +127,40 @@ class Voters:
         return value, shares
 
 
-class Answers:
-    """A collection that is ready to answer.
+class Comparer:
+    """Pictures that are ready to be compared with queries, by several threads at once.
 
     Parameters
     ----------
-    store : Store
+    places : Places
+    index : ExactIndex
+        Of the same places.
     model : Model
     """
 
-    def __init__(self, store: Store, model: Model) -> None:
-        self._store, self._header, self._n_order = store, store.header, model.n_order
-        self.places = store.places()
-        self._index = index_of(self.places, model)
-        self.voters = Voters(self.places, self._index, model)
+    def __init__(self, places: Places, index: ExactIndex, model: Model) -> None:
+        self.places, self.voters = places, Voters(places, index, model)
+        self._index, self._n_order = index, model.n_order
 
-    def answer(self, query: Query, wanted: Wanted) -> Answer:
-        """Grade a query and rank the collection for it."""
+    def compare(self, query: Query, wanted: Wanted) -> Compared:
+        """Grade a query and find the pictures nearest to it."""
         value, shares = self.voters.vote(query)
         allowed = self._allowed(query, value, wanted)
-        found, distances = self._index.nearest(query.place[None], wanted.k, allowed=allowed)
-        rows = found[0][found[0] >= 0]
-        known = self._store.rows([query.own])[0].grade if query.own is not None else None
-        header = self._header
-        return Answer(
-            query=query.name,
-            thumbnail=query.thumbnail,
-            grade=header.show(value),
-            value=value,
-            known_grade=None if known is None else header.show(known),
-            votes=tuple(
-                Vote(header.show(label), float(share)) for label, share in zip(self.voters.labels, shares, strict=True)
-            ),
-            results=self._describe(query, rows, distances[0][: len(rows)]),
-        )
+        total = len(self.places.ids) if allowed is None else int(np.count_nonzero(allowed))
+        rows, distances = np.empty(0, dtype=np.int64), np.empty(0)
+        if wanted.offset < total:
+            k = min(wanted.offset + wanted.k, total)
+            found, measured = self._index.nearest(query.place[None], k, allowed=allowed)
+            rows, distances = found[0, wanted.offset :], measured[0, wanted.offset :]
+        difference = np.subtract(self.places.vectors[rows], query.place, dtype=np.float64)
+        order = np.linalg.norm(difference[:, : self._n_order], axis=1)
+        appearance = np.linalg.norm(difference[:, self._n_order :], axis=1)
+        return Compared(value, shares, total, rows, distances, order, appearance)
+
+    def votes(self, header: Header, shares: FloatArray) -> tuple[Vote, ...]:
+        """Return the shares of the votes with the grades as the user writes them."""
+        labels = self.voters.labels
+        return tuple(Vote(header.show(label), float(share)) for label, share in zip(labels, shares, strict=True))
 
     def _allowed(self, query: Query, value: float, wanted: Wanted) -> NDArray[np.bool_] | None:
         """Which pictures may be answers, (n,); None for all."""
@@ -142,25 +172,6 @@ class Answers:
             allowed &= self.places.ids != query.own
         return None if allowed.all() else allowed
 
-    def _describe(self, query: Query, rows: IntArray, distances: FloatArray) -> tuple[RankedPicture, ...]:
-        ids = self.places.ids[rows].tolist()
-        difference = np.subtract(self.places.vectors[rows], query.place, dtype=np.float64)
-        order = np.linalg.norm(difference[:, : self._n_order], axis=1)
-        appearance = np.linalg.norm(difference[:, self._n_order :], axis=1)
-        kept, thumbnails = self._store.rows(ids), self._store.thumbnails(ids)
-        return tuple(
-            RankedPicture(
-                name=picture.name,
-                grade=_shown(self._header, picture.grade, picture.estimate),
-                estimated=picture.grade is None,
-                distance=float(distances[i]),
-                order_distance=float(order[i]),
-                appearance_distance=float(appearance[i]),
-                thumbnail=thumbnails[i],
-            )
-            for i, picture in enumerate(kept)
-        )
-
     @cached_property
     def _grades(self) -> FloatArray:
         """Given grades, and estimated ones where none was given."""
@@ -169,6 +180,51 @@ class Answers:
     @cached_property
     def _nearest_label(self) -> IntArray:
         return nearest_label(self.voters.labels, self._grades)
+
+
+class Answers:
+    """A collection that is ready to answer.
+
+    Parameters
+    ----------
+    store : Store
+    model : Model
+    """
+
+    def __init__(self, store: Store, model: Model) -> None:
+        self._store, self._header = store, store.header
+        places = store.places()
+        self._comparer = Comparer(places, index_of(places, model), model)
+
+    def answer(self, query: Query, wanted: Wanted) -> Answer:
+        """Grade a query and rank the collection for it."""
+        compared = self._comparer.compare(query, wanted)
+        known = self._store.rows([query.own])[0].grade if query.own is not None else None
+        return Answer(
+            query=query.name,
+            thumbnail=query.thumbnail,
+            grade=self._header.show(compared.value),
+            value=compared.value,
+            known_grade=None if known is None else self._header.show(known),
+            votes=self._comparer.votes(self._header, compared.shares),
+            results=self._describe(compared),
+        )
+
+    def _describe(self, compared: Compared) -> tuple[RankedPicture, ...]:
+        ids = self._comparer.places.ids[compared.rows].tolist()
+        kept, thumbnails = self._store.rows(ids), self._store.thumbnails(ids)
+        return tuple(
+            RankedPicture(
+                name=picture.name,
+                grade=_shown(self._header, picture.grade, picture.estimate),
+                estimated=picture.grade is None,
+                distance=float(compared.distances[i]),
+                order_distance=float(compared.order[i]),
+                appearance_distance=float(compared.appearance[i]),
+                thumbnail=thumbnails[i],
+            )
+            for i, picture in enumerate(kept)
+        )
 
 
 def index_of(places: Places, model: Model) -> ExactIndex:

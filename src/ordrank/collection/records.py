@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ class Header:
     def show(self, grade: float) -> str:
         """Return a grade as the user writes it: a number, or the nearest name, the lower one half-way."""
         if self.order is None:
-            return f"{grade:.6g}"
+            return f"{grade:.12g}"  # enough for dates and the like to stay apart, too few for rounding to show
         return self.order[min(max(int(np.ceil(grade - 0.5)), 0), len(self.order) - 1)]
 
 
@@ -64,6 +65,14 @@ class Places:
     grades: FloatArray
     estimates: FloatArray
     vectors: NDArray[np.float32]
+
+
+class Stamp(NamedTuple):
+    """What tells whether a file has changed since it was read."""
+
+    path: str
+    size: int
+    mtime_ns: int
 
 
 @dataclass(frozen=True)

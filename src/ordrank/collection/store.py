@@ -6,11 +6,11 @@ the others from disk.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, MutableSet, Sequence
 from contextlib import closing, contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ from ordrank.collection.database import (
     sentences,
     write_meta,
 )
-from ordrank.collection.records import Header, Placed, Places, Row
+from ordrank.collection.records import Header, Placed, Places, Row, Stamp
 from ordrank.collection.writer_lock import LOCK_FILE, only_writer
 from ordrank.features.reading import ReadPicture
 
@@ -40,6 +40,9 @@ _ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END W
 # The content of a picture whose file holds another by now is marked, so that it can come again under another name.
 _MARK_OUTDATED = "UPDATE pictures SET sha256 = 'outdated ' || sha256 WHERE id = ?"
 _DELETE = "DELETE FROM pictures WHERE name = ?"
+
+# The note that counts the grades that changed since the model was trained.
+CHANGED = "changed"
 
 _Found = TypeVar("_Found")
 
@@ -57,10 +60,18 @@ class Store:
 
     # Reading -----------------------------------------------------------------------------------------------------
 
-    def stamps(self) -> dict[str, tuple[int, int]]:
-        """Size and time of change of every picture's file when it was read, by name."""
-        rows = self._connection.execute("SELECT name, size, mtime_ns FROM pictures")
-        return {name: (size, mtime_ns) for name, size, mtime_ns in rows}
+    def stamps(self) -> dict[str, Stamp]:
+        """Path, size and time of change of every picture's file when it was read, by name."""
+        rows = self._connection.execute("SELECT name, path, size, mtime_ns FROM pictures")
+        return {name: Stamp(*stamp) for name, *stamp in rows}
+
+    def similar_name(self, name: str) -> str | None:
+        """Return the name of a picture that may have been meant."""
+        return next(iter(get_close_matches(name, self.stamps(), n=1)), None)
+
+    def grades_by_name(self) -> dict[str, float | None]:
+        """Given grades of all pictures."""
+        return dict(self._connection.execute("SELECT name, grade FROM pictures"))
 
     def rows(self, ids: Iterable[int] | None = None) -> list[Row]:
         """All pictures in the order of their numbers, or those asked for, in that order."""
@@ -69,6 +80,15 @@ class Store:
         wanted = list(ids)
         found = {row[0]: Row(*row) for row in self._select("SELECT * FROM pictures WHERE id IN", wanted)}
         return _in_order(found, wanted)
+
+    def listing(self) -> list[tuple[Any, ...]]:
+        """Number, name, SHA-256, width, height, grade and estimate of all pictures in the order of their numbers."""
+        statement = "SELECT id, name, sha256, width, height, grade, estimate FROM pictures ORDER BY id"
+        return self._connection.execute(statement).fetchall()
+
+    def placed(self) -> list[int]:
+        """Return the numbers of the pictures that have a place, rising."""
+        return [number for (number,) in self._connection.execute("SELECT id FROM embeddings ORDER BY id")]
 
     def find(self, name: str) -> Row | None:
         """Return the picture of that name."""
@@ -138,8 +158,12 @@ class Store:
         placed: Placed | None = None,
         *,
         outdated: MutableSet[str] | None = None,
+        replace_namesakes: bool = True,
     ) -> list[BadPicture]:
-        """Keep pictures, all or none; one whose name is known replaces the old one.
+        """Keep pictures, all or none.
+
+        One whose name is known replaces the old one. One whose content is known has been renamed if the old file is
+        gone, and is a copy otherwise.
 
         Parameters
         ----------
@@ -151,25 +175,27 @@ class Store:
         outdated : mutable set of str, optional
             Names that will be added again because their files have changed: what they were is no reason to call
             another picture a copy. Those that are added leave it.
+        replace_namesakes : bool
+            Whether a picture may replace one of the same name whose file is elsewhere, and still there.
 
         Returns
         -------
         list of BadPicture
-            Copies of other pictures, which are not kept.
+            Those that are not kept: copies, whose grades go to what they are copies of, and others with the name
+            of another picture.
         """
         bad = []
         outdated = set() if outdated is None else outdated
         with self._transaction() as cursor:
             for position, picture in enumerate(pictures):
                 outdated.discard(picture.name)
-                twin = self.find_content(picture.sha256)
-                if twin is not None and twin.name != picture.name:
-                    if twin.name not in outdated:
-                        bad.append(BadPicture(picture.name, f"has the same content as {twin.name!r} and is kept once"))
-                        cursor.execute(_DELETE, (picture.name,))  # what it was is not in its file any more
-                        continue
-                    cursor.execute(_MARK_OUTDATED, (twin.id,))
-                number = self._put(cursor, picture, str(paths[picture.name]), grades.get(picture.name))
+                path = as_text(str(paths[picture.name]))
+                reason = None if replace_namesakes else self._namesake(picture, path)
+                reason = reason or self._copy(cursor, picture, grades, outdated)
+                if reason is not None:
+                    bad.append(BadPicture(picture.name, reason))
+                    continue
+                number = self._put(cursor, picture, path, grades.get(picture.name))
                 if placed is not None:
                     self._place(cursor, number, placed.vectors[position], float(placed.estimates[position]))
         return bad
@@ -178,19 +204,29 @@ class Store:
         """Give pictures their grades, by name."""
         with self._transaction() as cursor:
             cursor.executemany(
-                "UPDATE pictures SET grade = ?, estimate = NULL WHERE name = ?",
-                [(grade, name) for name, grade in grades.items()],
+                "UPDATE pictures SET grade = ?, estimate = NULL WHERE name = ? AND grade IS NOT ?",
+                [(grade, name, grade) for name, grade in grades.items()],
             )
+            _count_changes(cursor, cursor.rowcount)
+
+    def set_grade(self, number: int, grade: float | None, estimate: float | None) -> bool:
+        """Give a picture another grade, or none and an estimated one; False if there is no such picture."""
+        with self._transaction() as cursor:
+            before = cursor.execute("SELECT grade FROM pictures WHERE id = ?", (number,)).fetchone()
+            values = (grade, estimate if grade is None else None, number)
+            cursor.execute("UPDATE pictures SET grade = ?, estimate = ? WHERE id = ?", values)
+            _count_changes(cursor, int(before is not None and before[0] != grade))
+        return before is not None
 
     def set_estimates(self, ids: Iterable[int], estimates: Iterable[float]) -> None:
         """Give pictures that have no grade an estimated one, by number."""
         with self._transaction() as cursor:
             cursor.executemany(_ESTIMATE, [(float(e), int(i)) for i, e in zip(ids, estimates, strict=True)])
 
-    def set_order(self, order: tuple[str, ...]) -> None:
-        """Give the grades names."""
+    def set_extractor(self, name: str) -> None:
+        """Say where the extractor is found now; it must give the same features."""
         with self._transaction() as cursor:
-            write_meta(cursor, {"order": json.dumps(order)})
+            write_meta(cursor, {"extractor": name})
         self.header = read_header(self.directory, self._connection)
 
     def remove(self, names: Sequence[str]) -> None:
@@ -220,6 +256,7 @@ class Store:
             if done != len(numbers):
                 raise ValueError(f"{done} places for {len(numbers)} pictures")
             write_meta(cursor, {"model": model, **notes})
+            cursor.execute("DELETE FROM meta WHERE key = ?", (CHANGED,))
         self.header = read_header(self.directory, self._connection)
 
     @contextmanager
@@ -234,6 +271,36 @@ class Store:
                     cursor.execute("ROLLBACK")
                 raise
 
+    def _namesake(self, picture: ReadPicture, path: str) -> str | None:
+        """Why a picture cannot have its name: another one has it, whose file is elsewhere and still there."""
+        known = self.find(picture.name)
+        if known is None or known.path == path or known.sha256 == picture.sha256 or not os.path.exists(known.path):
+            return None
+        return f"has the name of another picture of the collection, {known.path}; rename one of them"
+
+    def _copy(
+        self, cursor: sqlite3.Cursor, picture: ReadPicture, grades: Mapping[str, float], outdated: MutableSet[str]
+    ) -> str | None:
+        """Why a picture is not kept: another one has the same content, and its file is still there."""
+        twin = self.find_content(picture.sha256)
+        if twin is None or twin.name == picture.name:
+            return None
+        gone, is_known = not os.path.exists(twin.path), self.find(picture.name) is not None
+        if twin.name in outdated or (gone and is_known):
+            cursor.execute(_MARK_OUTDATED, (twin.id,))
+            return None
+        if gone:  # it has a new name
+            cursor.execute("UPDATE pictures SET name = ? WHERE id = ?", (picture.name, twin.id))
+            return None
+        cursor.execute(_DELETE, (picture.name,))  # what had this name is not in its file any more
+        given, held = grades.get(picture.name), grades.get(twin.name, twin.grade)
+        if given is not None and held is None:
+            cursor.execute("UPDATE pictures SET grade = ?, estimate = NULL WHERE id = ?", (given, twin.id))
+        elif given is not None and given != held:
+            shown = f"{self.header.show(given)} instead of {self.header.show(held or 0.0)}"
+            return f"has the same content as {twin.name!r} but another grade, {shown}; give both the same"
+        return f"has the same content as {twin.name!r} and is kept once"
+
     def _put(self, cursor: sqlite3.Cursor, picture: ReadPicture, path: str, grade: float | None) -> int:
         known = self.find(picture.name)
         if known is not None:
@@ -242,7 +309,7 @@ class Store:
         columns = (picture.sha256, picture.size, picture.mtime_ns, picture.width, picture.height)
         cursor.execute(
             "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-            (None if known is None else known.id, picture.name, _as_text(path), *columns, grade),
+            (None if known is None else known.id, picture.name, path, *columns, grade),
         )
         number = cursor.lastrowid
         assert number is not None
@@ -277,6 +344,7 @@ def write_store(directory: Path, new: Header | None = None) -> Iterator[Store]:
     """
     if new is None:
         must_exist(directory)
+    new_directory = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     with sentences(directory), only_writer(directory):
         for_nothing = made = not is_collection(directory)
@@ -295,16 +363,24 @@ def write_store(directory: Path, new: Header | None = None) -> Iterator[Store]:
                     raise
         except BaseException:
             if for_nothing:
-                _delete(directory)
+                _delete(directory, whole=new_directory)
             raise
 
 
-def _delete(directory: Path) -> None:
-    for file in directory.glob(f"*{DATABASE}*"):
-        file.unlink()
+def _delete(directory: Path, *, whole: bool) -> None:
+    """Take back a collection that came to nothing, and only that."""
+    for name in (DATABASE, f".{DATABASE}"):
+        for ending in ("", "-wal", "-shm", "-journal"):
+            (directory / f"{name}{ending}").unlink(missing_ok=True)
     (directory / LOCK_FILE).unlink(missing_ok=True)
-    if not any(directory.iterdir()):
+    if whole and not any(directory.iterdir()):
         directory.rmdir()
+
+
+def _count_changes(cursor: sqlite3.Cursor, changes: int) -> None:
+    if changes > 0:
+        found = cursor.execute("SELECT value FROM meta WHERE key = ?", (CHANGED,)).fetchone()
+        write_meta(cursor, {CHANGED: str(changes + (0 if found is None else int(found[0])))})
 
 
 def _numbers(rows: Sequence[tuple[Any, ...]], width: int) -> FloatArray:
@@ -323,10 +399,10 @@ def _in_order(found: Mapping[int, _Found], ids: Iterable[int]) -> list[_Found]:
 
 
 def _is_text(name: str) -> bool:
-    return _as_text(name) == name
+    return as_text(name) == name
 
 
-def _as_text(path: str) -> str:
+def as_text(path: str) -> str:
     """Return a path as SQLite takes it: bytes that are not UTF-8 are written out."""
     return os.fsencode(path).decode(errors="backslashreplace")
 

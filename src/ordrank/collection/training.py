@@ -21,6 +21,9 @@ from ordrank.features.reading import ReadPicture
 
 _ROWS_PER_BLOCK = 4096
 
+# Note of a collection: whether its model was trained with grades that count the same.
+BALANCED = "balanced"
+
 Placing: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]], Placed]
 
 
@@ -63,6 +66,11 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> Trained:
         # A reader that opened the collection a moment ago may still be about to read the model before.
         remove_models(store.directory, but={store.state("model"), before})
     return Trained(model.choices(), _left_out_error(ranker, grades[graded]))
+
+
+def is_balanced(store: Store) -> bool:
+    """Whether every grade counted the same in the last fit."""
+    return store.state(BALANCED) == str(True)
 
 
 def project(store: Store) -> tuple[Projection, NDArray[np.float32]]:

@@ -51,7 +51,8 @@ def read_grades(
     file : Path
         UTF-8, or UTF-16 that begins with its mark.
     known : collection of str
-        Names of the pictures. The file may also write them as absolute paths, with backslashes or after ``./``.
+        Names of the pictures. The file may also write them as absolute paths, all with the same folder in front, with
+        backslashes or after ``./``.
     file_column, grade_column : str
         Names of the two columns.
     order : sequence of str, optional
@@ -81,7 +82,7 @@ def read_grades(
     if not table.records and not problems:
         problems.append("there is no line below the names of the columns: add a line for every graded picture")
     if problems:
-        raise GradesError(_message(file, problems, reading.words), tuple(problems))
+        raise GradesError(_message(file, problems, reading.advice()), tuple(problems))
     return {name: grade.value for name, grade in reading.grades.items()}
 
 
@@ -101,14 +102,12 @@ def _positions(order: Sequence[str]) -> dict[str, int]:
     return {name: position for position, name in enumerate(order)}
 
 
-def _message(file: Path, problems: list[str], words: Collection[str]) -> str:
+def _message(file: Path, problems: list[str], advice: list[str]) -> str:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     lines = [f"{file} has {count}:", *problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         lines.append(f"… and {len(problems) - _SHOWN} more")
-    if words:
-        lines.append(f"If the grades are words, name them with --order, lowest first; there are {_listed(words)}")
-    return "\n".join(lines)
+    return "\n".join(lines + advice)
 
 
 # From bytes to cells
@@ -229,14 +228,35 @@ class _Reading:
     def __init__(self, table: _Table, names: _Names, positions: dict[str, int] | None) -> None:
         self.grades: dict[str, _Grade] = {}
         self.distinct: set[float | str] = set()  # also what is no grade: it may become one
-        self.words: dict[str, None] = {}  # a set that keeps the order in which they came
+        self._words: dict[str, None] = {}  # a set that keeps the order in which they came
+        self._strangers: list[tuple[_Problem, str]] = []  # grades that are like none of the order
+        self._some_fit = False  # whether a grade is in the order, or nearly
+        self._misplaced = False
         self._table = table
         self._names = names
         self._positions = positions
         self._problems = list(table.broken)
 
     def sentences(self) -> list[str]:
-        return [f"line {line}: {what}" for line, what in sorted(self._problems, key=lambda problem: problem[0])]
+        strangers = [] if self._is_of_another_kind() else [problem for problem, _ in self._strangers]
+        problems = sorted(self._problems + strangers, key=lambda problem: problem[0])
+        told = [f"line {line}: {what}" for line, what in problems]
+        if self._is_of_another_kind():
+            there = _listed({text: None for _, text in self._strangers})
+            told.insert(0, f"no grade is in the order of grades {_listed(self._positions or ())}: there are {there}")
+        return told
+
+    def advice(self) -> list[str]:
+        if self._words:
+            there = _listed(self._words)
+            return [f"If the grades are words, name them with --order, lowest first; there are {there}"]
+        if self._misplaced and not self._is_of_another_kind():
+            return [f"The order of grades is {_listed(self._positions or ())}"]
+        return []
+
+    def _is_of_another_kind(self) -> bool:
+        """Whether the whole table has grades that have nothing to do with the order, which is worth one sentence."""
+        return len(self._strangers) > 1 and not self._some_fit
 
     def add(self, line: int, cells: list[str]) -> None:
         if len(cells) != self._table.width:
@@ -274,10 +294,25 @@ class _Reading:
             return None
         value = self._number(text) if self._positions is None else self._positions.get(text)
         if value is not None and math.isfinite(value):
+            self._some_fit = True
             return float(value)
         self.distinct.add(text)
-        self._complain(line, f"grade {_quoted(text)} of {_quoted(written)} {self._why_no_grade(text, value)}")
+        what = f"grade {_quoted(text)} of {_quoted(written)}"
+        if self._positions is None:
+            self._complain(line, f"{what} {self._why_no_number(text, value)}")
+        else:
+            self._complain_of_place(line, what, text, self._positions)
         return None
+
+    def _complain_of_place(self, line: int, what: str, text: str, positions: dict[str, int]) -> None:
+        self._misplaced = True
+        meant = _nearest_word(text, positions) if self._hints_are_shown() else None
+        what = f"{what} is not in the order of grades{_question(meant)}"
+        if meant is None:
+            self._strangers.append(((line, what), text))
+        else:
+            self._some_fit = True
+            self._complain(line, what)
 
     def _number(self, text: str) -> float | None:
         plain = text if self._table.delimiter == "," else text.replace(",", ".")
@@ -286,16 +321,13 @@ class _Reading:
         except ValueError:
             return None
 
-    def _why_no_grade(self, text: str, value: float | None) -> str:
-        if self._positions is not None:
-            meant = _nearest_word(text, self._positions) if self._hints_are_shown() else None
-            return f"is not in the order of grades{_question(meant)}"
+    def _why_no_number(self, text: str, value: float | None) -> str:
         if value is not None:
             return "is not a finite number"
         if re.fullmatch(r"[-+]?\d+,\d+", text):
             return f"is not a number; is {text.replace(',', '.')!r} meant?"
         if any(letter.isalpha() for letter in text):
-            self.words[text] = None
+            self._words[text] = None
         return "is not a number"
 
     def _why_not_as_wide(self, width: int) -> str:
@@ -305,7 +337,7 @@ class _Reading:
         return f"{what}; a cell that holds a {_DELIMITERS[self._table.delimiter]} needs quotation marks"
 
     def _hints_are_shown(self) -> bool:
-        return len(self._problems) < _SHOWN
+        return len(self._problems) + len(self._strangers) < _SHOWN
 
     def _complain(self, line: int, what: str) -> None:
         self._problems.append((line, what))
@@ -337,25 +369,33 @@ def _nearest_word(text: str, words: Iterable[str]) -> str | None:
 class _Names:
     """The pictures' names, and how else a file may write them.
 
-    Absolute paths are understood if one folder explains them: the one under which most of them are pictures. Taking
-    whatever ends like a picture's name would give a grade to a namesake in another folder.
+    Absolute paths are understood if one folder explains them: the one under which most of them are pictures. So are
+    relative ones, if none of them is a picture as it is written. Taking whatever ends like a picture's name would give
+    a grade to a namesake in another folder.
     """
 
     def __init__(self, known: Collection[str], written: Iterable[str]) -> None:
         self._known = frozenset(known)
-        others = (_tidy(name) for name in written if name not in self._known)
-        self._root = _common_root((path for path in others if _is_absolute(path)), self._known)
+        paths = dict.fromkeys(name if name in self._known else _tidy(name) for name in written)
+        relative = [path for path in paths if not _is_absolute(path)]
+        self._roots = [_common_root(filter(_is_absolute, paths), self._known)]
+        if not any(self._is_known(path) for path in relative):
+            self._roots.append(_common_root(relative, self._known))
 
     def find(self, written: str) -> str | None:
         if written in self._known:
             return written
         tidy = _tidy(written)
-        inner = tidy.removeprefix(self._root)
-        for name in (tidy, inner):
+        ways = [tidy, *(tidy.removeprefix(root) for root in self._roots)]
+        for name in ways:
             if name in self._known:
                 return name
         # macOS takes accents apart in names of files, and nobody sees it.
-        return self._composed.get(normalize("NFC", tidy)) or self._composed.get(normalize("NFC", inner))
+        composed = (self._composed.get(normalize("NFC", name)) for name in ways)
+        return next(filter(None, composed), None)
+
+    def _is_known(self, path: str) -> bool:
+        return path in self._known or normalize("NFC", path) in self._composed
 
     def nearest(self, written: str) -> str | None:
         """The picture that may be meant, sought among those that begin or end alike: all would take too long."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
-from ordrank._types import Answer
+from ordrank._types import Answer, Extractor
 from ordrank.collection.answering import Answers, Query, Wanted
 from ordrank.collection.model_file import Model
 from ordrank.collection.records import Header, Row
@@ -44,32 +43,22 @@ def ask(
     """
     with read_store(collection) as store:
         model = model_of(store)
-        bounds = [_grade(store.header, text) for text in (lowest, highest)]
-        wanted = Wanted(
-            k,
-            within_grade,
-            -np.inf if bounds[0] is None else bounds[0],
-            np.inf if bounds[1] is None else bounds[1],
-        )
+        wanted = wanted_pictures(store.header, k, within_grade=within_grade, lowest=lowest, highest=highest)
         asked = [_query(store, model, text) for text in queries]
         answers = Answers(store, model)
         return [answers.answer(query, wanted) for query in asked]
 
 
 def _query(store: Store, model: Model, text: str) -> Query:
-    """Find a picture of the collection by its name, else read it from its file."""
-    row = store.find(text)
+    """Read a picture from its file, else find it in the collection by its name."""
+    row = None if Path(text).is_file() else store.find(text)
     if row is not None:
         return _known(store, model, text, row)
-    if not Path(text).exists():
-        raise InputError(f"{text} is neither a file nor the name of a picture in {store.directory}{_hint(store, text)}")
-    extractor = find_extractor(store.header.extractor)
-    if extractor.fingerprint != store.header.fingerprint:
-        raise CollectionError(
-            f"{store.directory} holds features of {store.header.fingerprint}, but {extractor.name} now gives those of "
-            f"{extractor.fingerprint}; pictures that are not in the collection cannot be compared with it"
-        )
-    picture = read_one(text, extractor)
+    if not Path(text).is_file():
+        meant = store.similar_name(text)
+        hint = f"did you mean {meant}?" if meant else "give picture files, or names that `ordrank export` lists"
+        raise InputError(f"{text or repr(text)} is neither a picture file nor a name in {store.directory}; {hint}")
+    picture = read_one(text, extractor_of(store.directory, store.header))
     row = store.find_content(picture.sha256)
     if row is not None:
         return _known(store, model, text, row)
@@ -81,20 +70,38 @@ def _known(store: Store, model: Model, text: str, row: Row) -> Query:
     return Query(text, model.place(store.features_of(row.id)[None])[0], thumbnail, row.id)
 
 
-def _hint(store: Store, text: str) -> str:
-    meant = get_close_matches(text, store.stamps(), n=1)
-    return f"; did you mean {meant[0]}?" if meant else ""
+def wanted_pictures(
+    header: Header, k: int, *, within_grade: bool, lowest: str | None, highest: str | None, offset: int = 0
+) -> Wanted:
+    """Say which pictures may be answers, from what a user writes."""
+    least = -np.inf if lowest is None else parse_grade(header, lowest)
+    most = np.inf if highest is None else parse_grade(header, highest)
+    if least > most:
+        raise InputError(f"{lowest} is higher than {highest}: no grade lies from the one up to the other")
+    return Wanted(k, within_grade, least, most, offset)
 
 
-def _grade(header: Header, text: str | None) -> float | None:
+def parse_grade(header: Header, text: str) -> float:
     """Return a grade as a number, from what a user writes."""
-    if text is None:
-        return None
     if header.order is not None:
         if text not in header.order:
             raise InputError(f"{text} is no grade of this collection; its grades are {', '.join(header.order)}")
         return float(header.order.index(text))
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise InputError(f"{text} is no grade: the grades of this collection are numbers") from None
+        value = np.nan
+    if not np.isfinite(value):
+        raise InputError(f"{text} is no grade: the grades of this collection are numbers")
+    return value
+
+
+def extractor_of(directory: Path, header: Header) -> Extractor:
+    """Return what gives new pictures features that can be compared with those of the collection."""
+    extractor = find_extractor(header.extractor)
+    if extractor.fingerprint != header.fingerprint:
+        raise CollectionError(
+            f"{directory} holds features of {header.fingerprint}, but {extractor.name} now gives those of "
+            f"{extractor.fingerprint}; pictures that are not in the collection cannot be compared with it"
+        )
+    return extractor

@@ -11,7 +11,7 @@ import numpy as np
 
 from ordrank.collection.database import FORMAT
 from ordrank.collection.store import read_store
-from ordrank.collection.training import model_of
+from ordrank.collection.training import is_balanced, model_of
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Description:
         What the model chose; None before the first fit.
     fitted : str or None
         When.
+    balanced : bool
+        Whether every grade counted the same.
     waiting : int
         Pictures that have no place yet, because a fit was interrupted.
     bytes : int
@@ -49,6 +51,7 @@ class Description:
     dimensions: dict[str, int]
     model: dict[str, Any] | None
     fitted: str | None
+    balanced: bool
     waiting: int
     bytes: int
 
@@ -72,6 +75,7 @@ def describe(collection: Path) -> Description:
             dimensions=dimensions,
             model=None if model is None else model.choices(),
             fitted=store.state("fitted"),
+            balanced=is_balanced(store),
             waiting=store.count_without_place(),
             bytes=sum(map(_size, collection.iterdir())),
         )

@@ -30,8 +30,8 @@ def export(collection: Path, out: Path) -> int:
     ----------
     collection : Path
     out : Path
-        ``.parquet``: the place is a column of lists, ``embedding``; ``.csv``: it is columns ``e0, e1, ...``. The
-        first columns of the place are the order, the others the appearance.
+        Its folder is made if missing. ``.parquet``: the place is a column of lists, ``embedding``; ``.csv``: it is
+        columns ``e0, e1, ...``. The first columns of the place are the order, the others the appearance.
 
     Returns
     -------
@@ -42,6 +42,8 @@ def export(collection: Path, out: Path) -> int:
         ".parquet": _write_parquet,
         ".csv": _write_csv,
     }
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; name a file in it that ends in {' or '.join(writers)}")
     write = writers.get(out.suffix.lower())
     if write is None:
         raise InputError(f"{out}: the name must end in {' or '.join(writers)}")
@@ -63,9 +65,14 @@ def _blocks(store: Store, ids: NDArray[np.int64], vectors: NDArray[np.float32]) 
 def _whole_or_not(out: Path) -> Iterator[Path]:
     """Yield a temporary name that becomes the wanted one only if everything could be written."""
     temporary = out.with_name(f".{out.name}.{os.getpid()}")
+    out.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield temporary
         temporary.replace(out)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(out)) from None  # nobody knows the temporary name
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -14,7 +14,7 @@ from ordrank import metrics
 from ordrank._types import FloatArray, IntArray
 from ordrank.collection.answering import nearest_label
 from ordrank.collection.store import read_store
-from ordrank.collection.training import fit_ranker, project
+from ordrank.collection.training import fit_ranker, is_balanced, project
 from ordrank.errors import InputError
 from ordrank.service.learning import Watch
 
@@ -52,7 +52,9 @@ class Evaluation:
     mae_by_grade: tuple[float, ...]
 
 
-def evaluate(collection: Path, *, folds: int = 5, balanced: bool = False, watch: Watch | None = None) -> Evaluation:
+def evaluate(
+    collection: Path, *, folds: int = 5, balanced: bool | None = None, watch: Watch | None = None
+) -> Evaluation:
     """Fit without a part of the graded pictures and grade that part, once for each part.
 
     Pictures without a grade join every fit as they join that of the collection; principal components are those of
@@ -63,7 +65,7 @@ def evaluate(collection: Path, *, folds: int = 5, balanced: bool = False, watch:
     collection : Path
     folds : int
         Number of parts.
-    balanced : bool
+    balanced : bool, optional
         As for :func:`ordrank.service.fit`.
     watch : Watch, optional
     """
@@ -72,6 +74,7 @@ def evaluate(collection: Path, *, folds: int = 5, balanced: bool = False, watch:
         header, grades = store.header, store.grades()
         _check(grades, folds)
         _, X = project(store)
+        balanced = is_balanced(store) if balanced is None else balanced
     graded = np.flatnonzero(~np.isnan(grades))
     true, estimated, errors, middle = grades[graded], np.empty(len(graded)), [], []
     for number, (rest, held) in enumerate(_parts(true, folds)):

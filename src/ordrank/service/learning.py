@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from itertools import islice
@@ -17,8 +17,8 @@ import numpy as np
 
 from ordrank._types import BadPicture, Extractor
 from ordrank.collection.database import is_collection
-from ordrank.collection.records import Header
-from ordrank.collection.store import Store, read_store, write_store
+from ordrank.collection.records import Header, Stamp
+from ordrank.collection.store import Store, as_text, read_store, write_store
 from ordrank.datasets.grades_csv import read_grades
 from ordrank.datasets.image_folder import FoundPicture, Listing, list_pictures
 from ordrank.errors import BadPicturesError, CollectionError, InputError
@@ -85,12 +85,18 @@ class Intake:
         Files that could not be used, and why.
     ignored : int
         Files without a picture's suffix.
+    missing : int
+        Pictures of the collection that are not in the folder; they are kept.
+    regraded : int
+        Pictures that had another grade before.
     """
 
     read: int = 0
     known: int = 0
     bad: tuple[BadPicture, ...] = ()
     ignored: int = 0
+    missing: int = 0
+    regraded: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ def fit(
     grades: Grades | None = None,
     features: str | None = None,
     strict: bool = False,
-    balanced: bool = False,
+    balanced: bool | None = None,
     n_jobs: int = -1,
     watch: Watch | None = None,
 ) -> Fitted:
@@ -135,8 +141,8 @@ def fit(
         See :func:`ordrank.features.registry.find_extractor`; ``"pixels"`` for a new collection.
     strict : bool
         Refuse to train if a file cannot be used.
-    balanced : bool
-        Let every grade count the same, however many pictures it has.
+    balanced : bool, optional
+        Let every grade count the same, however many pictures it has; by default as in the last fit.
     n_jobs : int
         Processes that read pictures.
     watch : Watch, optional
@@ -152,14 +158,20 @@ def fit(
     )
     with write_store(collection, None if header else new) as store:
         extractor = _extractor_of(store, features) if listing.files else None
+        before = store.grades_by_name()
         with _training_is_loaded():
             intake = _take_in(store, listing, extractor, given, n_jobs, watch)
-        store.set_grades({name: grade for name, grade in given.items() if name in known})
         _check_intake(intake, len(store), strict=strict)
+        _check_grades(store.grades_by_name() | _only(given, known), intake)
+        store.set_grades(_only(given, known))
+        intake = replace(intake, regraded=_count_regraded(before, given))
+        if images is not None:
+            intake = replace(intake, missing=len(known.keys() - {found.name for found in listing.files}))
         watch.tell("learning a distance")
-        from ordrank.collection.training import train
+        from ordrank.collection.training import BALANCED, is_balanced, train
 
-        trained = train(store, balanced=balanced, notes={"fitted": _now()})
+        balanced = is_balanced(store) if balanced is None else balanced
+        trained = train(store, balanced=balanced, notes={"fitted": _now(), BALANCED: str(balanced)})
         graded = int((~np.isnan(store.grades())).sum())
         return Fitted(len(store), graded, intake, trained.chosen, trained.error)
 
@@ -186,9 +198,10 @@ def add(
     from ordrank.collection.training import place_pictures
 
     with write_store(collection) as store:
-        placing = place_pictures(store)
+        before, placing = store.grades_by_name(), place_pictures(store)
         intake = _take_in(store, listing, _extractor_of(store, None), given, n_jobs, watch, placing)
-        store.set_grades({name: grade for name, grade in given.items() if name in known})
+        store.set_grades(_only(given, known))
+        intake = replace(intake, regraded=_count_regraded(before, given))
         _let_newcomers_vote(store, {found.name for found in listing.files})
     _check_intake(intake, None, strict=strict)
     return intake
@@ -199,7 +212,11 @@ def remove(collection: Path, names: Sequence[str]) -> int:
     with write_store(collection) as store:
         unknown = [name for name in names if store.find(name) is None]
         if unknown:
-            raise InputError(f"{collection} has no picture named {', '.join(map(repr, unknown))}; nothing was removed")
+            meant = store.similar_name(unknown[0])
+            hint = f"; did you mean {meant!r}?" if meant else ""
+            raise InputError(
+                f"nothing was removed: {collection} has no picture named {', '.join(map(repr, unknown))}{hint}"
+            )
         left = len(store) - len(set(names))
         store.remove(names)
         return left
@@ -207,7 +224,7 @@ def remove(collection: Path, names: Sequence[str]) -> int:
 
 def _look_into(
     collection: Path, grades: Grades | None, features: str | None
-) -> tuple[Header | None, Mapping[str, tuple[int, int]]]:
+) -> tuple[Header | None, Mapping[str, Stamp]]:
     """Header and names of a collection that exists, if it suits what is asked for."""
     if not is_collection(collection):
         return None, {}
@@ -243,12 +260,18 @@ def _read_grades(
 def _extractor_of(store: Store, features: str | None) -> Extractor:
     """Return the extractor that the collection's features came from, if it still gives the same."""
     header = store.header
-    extractor = find_extractor(features or header.extractor)
+    try:
+        extractor = find_extractor(features or header.extractor)
+    except InputError as error:
+        hint = "; if it has moved, say where it is now with `ordrank fit --features`" if features is None else ""
+        raise InputError(f"{error}{hint}") from None
     if extractor.fingerprint != header.fingerprint:
         raise CollectionError(
             f"{store.directory} holds features of {header.fingerprint}, but {header.extractor} now gives those of "
             f"{extractor.fingerprint}; make a new collection, or bring back what made this one"
         )
+    if extractor.name != header.extractor:
+        store.set_extractor(extractor.name)
     return extractor
 
 
@@ -280,7 +303,7 @@ def _take_in(
     paths = {found.name: found.path.absolute() for found in files}
     outdated = paths.keys() & stamps.keys()
     if files:
-        watch.tell(f"reading {len(files)} pictures")
+        watch.tell("reading 1 picture" if len(files) == 1 else f"reading {len(files)} pictures")
     # Absolute: processes that stay from an earlier call may be in another directory.
     outcomes = read_pictures(list(paths.items()), extractor, n_jobs=n_jobs)
     bad, done = list(listing.bad), 0
@@ -288,7 +311,8 @@ def _take_in(
         pictures = [item for item in batch if isinstance(item, ReadPicture)]
         bad += [item for item in batch if isinstance(item, BadPicture)]
         placed = None if placing is None else placing(pictures, grades)
-        bad += store.add(pictures, paths, grades, placed, outdated=outdated)
+        # What is added comes from anywhere; a folder that is fitted stands for itself, wherever it is now.
+        bad += store.add(pictures, paths, grades, placed, outdated=outdated, replace_namesakes=placing is None)
         done += len(batch)
         watch.tick(done, len(files))
     unusable = len(bad) - len(listing.bad)
@@ -308,14 +332,34 @@ def _let_newcomers_vote(store: Store, names: Collection[str]) -> None:
         estimate_again(store, asking)
 
 
-def _is_unchanged(found: FoundPicture, stamps: Mapping[str, tuple[int, int]]) -> bool:
+def _check_grades(grades: Mapping[str, float | None], intake: Intake) -> None:
+    """Refuse to train, and to change grades, if that would leave no order."""
+    given = [grade for grade in grades.values() if grade is not None]
+    if len(set(given)) < 2:
+        counted = "1 picture has a grade" if len(given) == 1 else f"{len(given)} pictures have a grade"
+        same = ", all the same" if len(given) > 1 else ""
+        raise BadPicturesError(f"{counted}{same}; an order needs two different grades", intake.bad)
+
+
+def _only(grades: Mapping[str, float], known: Mapping[str, Stamp]) -> dict[str, float]:
+    """Grades of pictures that were in the collection before."""
+    return {name: grade for name, grade in grades.items() if name in known}
+
+
+def _count_regraded(before: Mapping[str, float | None], grades: Mapping[str, float]) -> int:
+    """How many pictures had another grade before."""
+    return sum(before.get(name) not in (None, grade) for name, grade in grades.items())
+
+
+def _is_unchanged(found: FoundPicture, stamps: Mapping[str, Stamp]) -> bool:
     if found.name not in stamps:
         return False
     try:
         status = os.stat(found.path)
     except OSError:
         return False  # reading it will say why
-    return stamps[found.name] == (status.st_size, status.st_mtime_ns)
+    path = as_text(str(found.path.absolute()))
+    return stamps[found.name] == Stamp(path, status.st_size, status.st_mtime_ns)
 
 
 def _batches(items: Iterable[Any], length: int) -> Iterator[list[Any]]:
@@ -329,7 +373,8 @@ def _check_intake(intake: Intake, pictures: int | None, *, strict: bool) -> None
         first = f" {intake.bad[0].name} {intake.bad[0].reason}." if intake.bad else ""
         raise BadPicturesError("none of the files could be read as a picture." + first, intake.bad)
     if strict and intake.bad:
-        raise BadPicturesError(f"{len(intake.bad)} files cannot be used", intake.bad)
+        counted = "1 file" if len(intake.bad) == 1 else f"{len(intake.bad)} files"
+        raise BadPicturesError(f"{counted} cannot be used", intake.bad)
 
 
 def _now() -> str:
