@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ordrank.cli import collection, demo, experiments
+from ordrank.cli import collection, demo, experiments, serve
 from ordrank.cli.terminal import never_fail_to_print
 
 app = typer.Typer(
@@ -38,5 +38,5 @@ def root(
 
 
 # Without a name their commands stand beside each other at the top.
-for part in (collection, demo, experiments):
+for part in (collection, serve, demo, experiments):
     app.add_typer(part.commands)

@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import quote
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._types import FloatArray
 from ordrank.collection.records import Header
 from ordrank.errors import CollectionError
+
+_Found = TypeVar("_Found")
 
 FORMAT = 1
 DATABASE = "collection.sqlite"
@@ -118,3 +125,43 @@ def read_header(directory: Path, connection: sqlite3.Connection) -> Header:
 def write_meta(cursor: sqlite3.Cursor, values: Mapping[str, str]) -> None:
     """Keep notes, by their keys."""
     cursor.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
+
+
+def numbers_of(rows: Sequence[tuple[Any, ...]], width: int) -> FloatArray:
+    """Rows of numbers as an array (n, width); NaN where there is none."""
+    try:
+        return np.array(rows, dtype=np.float64).reshape(-1, width)
+    except ValueError as error:
+        raise sqlite3.DatabaseError(str(error)) from None
+
+
+def in_order(found: Mapping[int, _Found], ids: Iterable[int]) -> list[_Found]:
+    """Return what was found for each number."""
+    try:
+        return [found[number] for number in ids]
+    except KeyError as error:
+        raise sqlite3.DatabaseError(f"a part of picture {error} is missing") from None
+
+
+def is_text(name: str) -> bool:
+    """Whether SQLite takes a name as it is."""
+    return as_text(name) == name
+
+
+def as_text(path: str) -> str:
+    """Return a path as SQLite takes it: bytes that are not UTF-8 are written out."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def encode_vector(vector: NDArray[np.float32]) -> bytes:
+    """Bytes of a vector; pixels are whole numbers up to 255 and take one byte each."""
+    with np.errstate(invalid="ignore"):
+        small = vector.astype(np.uint8)
+    return small.tobytes() if np.array_equal(small, vector) else vector.astype("<f4").tobytes()
+
+
+def decode_vector(blob: bytes, dim: int) -> NDArray[np.float32]:
+    """Vector (dim,) that :func:`encode_vector` made bytes of."""
+    if len(blob) not in (dim, 4 * dim):
+        raise sqlite3.DatabaseError("a feature vector is cut off")
+    return np.frombuffer(blob, dtype=np.uint8 if len(blob) == dim else "<f4").astype(np.float32)

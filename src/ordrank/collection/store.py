@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableSet, Sequence
 from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,17 @@ from numpy.typing import NDArray
 from ordrank._types import BadPicture, FloatArray
 from ordrank.collection.database import (
     DATABASE,
+    as_text,
     connect,
     connect_to_read,
     create,
+    decode_vector,
+    encode_vector,
+    in_order,
     is_collection,
+    is_text,
     must_exist,
+    numbers_of,
     read_header,
     sentences,
     write_meta,
@@ -43,8 +49,6 @@ _DELETE = "DELETE FROM pictures WHERE name = ?"
 
 # The note that counts the grades that changed since the model was trained.
 CHANGED = "changed"
-
-_Found = TypeVar("_Found")
 
 
 class Store:
@@ -79,7 +83,7 @@ class Store:
             return [Row(*found) for found in self._connection.execute("SELECT * FROM pictures ORDER BY id")]
         wanted = list(ids)
         found = {row[0]: Row(*row) for row in self._select("SELECT * FROM pictures WHERE id IN", wanted)}
-        return _in_order(found, wanted)
+        return in_order(found, wanted)
 
     def listing(self) -> list[tuple[Any, ...]]:
         """Number, name, SHA-256, width, height, grade and estimate of all pictures in the order of their numbers."""
@@ -92,7 +96,7 @@ class Store:
 
     def find(self, name: str) -> Row | None:
         """Return the picture of that name."""
-        if not _is_text(name):
+        if not is_text(name):
             return None
         found = self._connection.execute("SELECT * FROM pictures WHERE name = ?", (name,)).fetchone()
         return None if found is None else Row(*found)
@@ -105,23 +109,23 @@ class Store:
     def grades(self) -> FloatArray:
         """Grades of all pictures in the order of their numbers; NaN where there is none."""
         rows = self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall()
-        return _numbers(rows, 1)[:, 0]
+        return numbers_of(rows, 1)[:, 0]
 
     def features(self, rows_per_block: int = 1024) -> Iterator[NDArray[np.float32]]:
         """Feature vectors of all pictures in the order of their numbers, a block (b, dim) at a time."""
         found = self._connection.execute("SELECT vector FROM features ORDER BY id")
         while block := found.fetchmany(rows_per_block):
-            yield np.stack([_decode(blob, self.header.dim) for (blob,) in block])
+            yield np.stack([decode_vector(blob, self.header.dim) for (blob,) in block])
 
     def features_of(self, number: int) -> NDArray[np.float32]:
         """Feature vector of one picture, (dim,)."""
         found = dict(self._connection.execute("SELECT id, vector FROM features WHERE id = ?", (number,)))
-        return _decode(_in_order(found, [number])[0], self.header.dim)
+        return decode_vector(in_order(found, [number])[0], self.header.dim)
 
     def places(self) -> Places:
         """Where every picture is that has a place, in the order of their numbers."""
         statement = "SELECT id, grade, estimate FROM pictures WHERE id IN (SELECT id FROM embeddings) ORDER BY id"
-        table = _numbers(self._connection.execute(statement).fetchall(), 3)
+        table = numbers_of(self._connection.execute(statement).fetchall(), 3)
         blobs = [blob for (blob,) in self._connection.execute("SELECT vector FROM embeddings ORDER BY id")]
         if len(blobs) != len(table) or len({isinstance(blob, bytes) and len(blob) for blob in blobs}) > 1:
             raise sqlite3.DatabaseError("a place is missing")
@@ -131,7 +135,7 @@ class Store:
     def thumbnails(self, ids: Sequence[int]) -> list[bytes]:
         """Thumbnails in the order asked for."""
         found = dict(self._select("SELECT id, jpeg FROM thumbnails WHERE id IN", ids))
-        return _in_order(found, ids)
+        return in_order(found, ids)
 
     def count_without_place(self) -> int:
         """Pictures that were read and have no place in the learned space yet."""
@@ -313,7 +317,7 @@ class Store:
         )
         number = cursor.lastrowid
         assert number is not None
-        cursor.execute("INSERT INTO features VALUES (?, ?)", (number, _encode(picture.features)))
+        cursor.execute("INSERT INTO features VALUES (?, ?)", (number, encode_vector(picture.features)))
         cursor.execute("INSERT INTO thumbnails VALUES (?, ?)", (number, picture.thumbnail))
         return number
 
@@ -381,40 +385,3 @@ def _count_changes(cursor: sqlite3.Cursor, changes: int) -> None:
     if changes > 0:
         found = cursor.execute("SELECT value FROM meta WHERE key = ?", (CHANGED,)).fetchone()
         write_meta(cursor, {CHANGED: str(changes + (0 if found is None else int(found[0])))})
-
-
-def _numbers(rows: Sequence[tuple[Any, ...]], width: int) -> FloatArray:
-    """Rows of numbers as an array (n, width); NaN where there is none."""
-    try:
-        return np.array(rows, dtype=np.float64).reshape(-1, width)
-    except ValueError as error:
-        raise sqlite3.DatabaseError(str(error)) from None
-
-
-def _in_order(found: Mapping[int, _Found], ids: Iterable[int]) -> list[_Found]:
-    try:
-        return [found[number] for number in ids]
-    except KeyError as error:
-        raise sqlite3.DatabaseError(f"a part of picture {error} is missing") from None
-
-
-def _is_text(name: str) -> bool:
-    return as_text(name) == name
-
-
-def as_text(path: str) -> str:
-    """Return a path as SQLite takes it: bytes that are not UTF-8 are written out."""
-    return os.fsencode(path).decode(errors="backslashreplace")
-
-
-def _encode(vector: NDArray[np.float32]) -> bytes:
-    """Bytes of a vector; pixels are whole numbers up to 255 and take one byte each."""
-    with np.errstate(invalid="ignore"):
-        small = vector.astype(np.uint8)
-    return small.tobytes() if np.array_equal(small, vector) else vector.astype("<f4").tobytes()
-
-
-def _decode(blob: bytes, dim: int) -> NDArray[np.float32]:
-    if len(blob) not in (dim, 4 * dim):
-        raise sqlite3.DatabaseError("a feature vector is cut off")
-    return np.frombuffer(blob, dtype=np.uint8 if len(blob) == dim else "<f4").astype(np.float32)

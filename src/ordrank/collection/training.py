@@ -21,8 +21,8 @@ from ordrank.features.reading import ReadPicture
 
 _ROWS_PER_BLOCK = 4096
 
-# Note of a collection: whether its model was trained with grades that count the same.
-BALANCED = "balanced"
+# Notes of a collection: whether its model was trained with grades that count the same, and how good it is.
+BALANCED, ERROR = "balanced", "error"
 
 Placing: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]], Placed]
 
@@ -61,16 +61,23 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> Trained:
         name = write_model(store.directory, model)
         # As it was read: arrays that lie differently in memory give other last digits.
         written = read_model(store.directory, name, model.fingerprint)
-        store.place_all(name, _places(written, X, grades), notes)
+        error = _left_out_error(ranker, grades[graded])
+        store.place_all(name, _places(written, X, grades), {**notes, ERROR: repr(error)})
     finally:
         # A reader that opened the collection a moment ago may still be about to read the model before.
         remove_models(store.directory, but={store.state("model"), before})
-    return Trained(model.choices(), _left_out_error(ranker, grades[graded]))
+    return Trained(model.choices(), error)
 
 
 def is_balanced(store: Store) -> bool:
     """Whether every grade counted the same in the last fit."""
     return store.state(BALANCED) == str(True)
+
+
+def error_of(store: Store) -> float | None:
+    """Mean absolute error of the grades of graded pictures that were left out of the last fit."""
+    error = store.state(ERROR)
+    return None if error is None else float(error)
 
 
 def project(store: Store) -> tuple[Projection, NDArray[np.float32]]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ordrank.service.learning import add as add
     from ordrank.service.learning import fit as fit
     from ordrank.service.learning import remove as remove
+    from ordrank.service.library import Asked as Asked
+    from ordrank.service.library import Library as Library
+    from ordrank.service.library import Part as Part
+    from ordrank.service.telling import UnknownError as UnknownError
 
 _HOME = {
     "asking": ("ask",),
@@ -27,14 +31,20 @@ _HOME = {
     "exporting": ("export",),
     "judging": ("Evaluation", "evaluate"),
     "learning": ("Fitted", "Grades", "Intake", "Watch", "add", "fit", "remove"),
+    "library": ("Asked", "Library", "Part"),
+    "telling": ("UnknownError",),
 }
 
 __all__ = [
+    "Asked",
     "Description",
     "Evaluation",
     "Fitted",
     "Grades",
     "Intake",
+    "Library",
+    "Part",
+    "UnknownError",
     "Watch",
     "add",
     "ask",

@@ -11,7 +11,7 @@ import numpy as np
 
 from ordrank.collection.database import FORMAT
 from ordrank.collection.store import read_store
-from ordrank.collection.training import is_balanced, model_of
+from ordrank.collection.training import error_of, is_balanced, model_of
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Description:
         What the model chose; None before the first fit.
     fitted : str or None
         When.
+    error : float or None
+        Mean absolute error of the grades of graded pictures, each left out of the fit.
     balanced : bool
         Whether every grade counted the same.
     waiting : int
@@ -51,6 +53,7 @@ class Description:
     dimensions: dict[str, int]
     model: dict[str, Any] | None
     fitted: str | None
+    error: float | None
     balanced: bool
     waiting: int
     bytes: int
@@ -75,6 +78,7 @@ def describe(collection: Path) -> Description:
             dimensions=dimensions,
             model=None if model is None else model.choices(),
             fitted=store.state("fitted"),
+            error=error_of(store),
             balanced=is_balanced(store),
             waiting=store.count_without_place(),
             bytes=sum(map(_size, collection.iterdir())),

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ordrank._types import BadPicture, Extractor
-from ordrank.collection.database import is_collection
+from ordrank.collection.database import as_text, is_collection
 from ordrank.collection.records import Header, Stamp
-from ordrank.collection.store import Store, as_text, read_store, write_store
+from ordrank.collection.store import Store, read_store, write_store
 from ordrank.datasets.grades_csv import read_grades
 from ordrank.datasets.image_folder import FoundPicture, Listing, list_pictures
 from ordrank.errors import BadPicturesError, CollectionError, InputError

@@ -1,0 +1,123 @@
+"""The command ``serve``: the page of a collection."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ordrank.cli.terminal import plain_errors
+
+commands = typer.Typer()
+
+_ENDED = "the page is closed, and every grade that was confirmed is kept"
+# Connections that are still open when the server ends are waited for so long.
+_PATIENCE = 3
+
+
+@commands.command(
+    epilog="Examples: `ordrank serve collection` · `ordrank serve collection --port 0 --open` · "
+    "`ordrank serve collection --host 0.0.0.0 --token TEXT --read-only`"
+)
+def serve(
+    collection: Annotated[Path, typer.Argument(help="Directory of the collection.", show_default=False)],
+    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 for all, so that others can ask.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 for any that is free.", min=0, max=65535)] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="What whoever opens the page must know.", envvar="ORDRANK_TOKEN", show_default=False, metavar="TEXT"
+        ),
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Nobody can change grades or train through the page.")
+    ] = False,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Show a collection as a page in the browser: look at it, ask it, correct grades, train it again.
+
+    Ends with Ctrl-C. Commands on the same collection can be given meanwhile, and the page shows what they change.
+    """
+    with plain_errors(_ENDED):
+        from ordrank.errors import InputError
+
+        if token is not None and not (token.strip() and token.isascii() and token.isprintable()):
+            raise InputError("the token must be made of letters, digits and signs of ASCII")
+        _hide(token)
+        listening = _listen(host, port)
+        import uvicorn
+
+        from ordrank.web.app import create_app
+        from ordrank.web.safety import LOCAL_HOSTS
+
+        hosts = None if _is_everywhere(host) else {*LOCAL_HOSTS, host.lower()}
+        app = create_app(collection, read_only=read_only, token=token, hosts=hosts)
+        address = _address(listening, token)
+        typer.echo(f"{collection} is shown at {address}")
+        typer.echo("Ctrl-C ends it", err=True)
+        if token is None and not _is_local(host):
+            typer.echo(
+                f"ordrank: everybody who reaches {host} can see these pictures"
+                f"{'' if read_only else ' and change their grades'}; --token keeps others out",
+                err=True,
+            )
+        if open_page:
+            webbrowser.open(address)
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_PATIENCE,
+        )
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _hide(token: str | None) -> None:
+    """Take the token out of what other processes are told when the collection is busy."""
+    if token:
+        sys.argv = [argument.replace(token, "…") for argument in sys.argv]
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    from ordrank.errors import InputError
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=256)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(f"port {port} is taken; choose another with --port, or 0 for any that is free") from None
+        raise InputError(f"cannot listen at {host}, port {port}: {error.strerror or error}") from None
+    # Connections inherit it. Without it the end of each answer waits for a sign of the client, which takes 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def _address(listening: socket.socket, token: str | None) -> str:
+    host, port = listening.getsockname()[:2]
+    if _is_everywhere(host):
+        host = "localhost"
+    shown = f"[{host}]" if ":" in host else host
+    from urllib.parse import quote
+
+    return f"http://{shown}:{port}/" + ("" if token is None else f"?token={quote(token, safe='')}")
+
+
+def _is_everywhere(host: str) -> bool:
+    return host in ("", "0.0.0.0", "::")
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

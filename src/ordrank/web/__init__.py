@@ -1,0 +1,1 @@
+"""The page of a collection and the interface behind it, over HTTP."""

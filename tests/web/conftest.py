@@ -1,0 +1,87 @@
+"""A trained collection, an application that shows it, and real servers."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from ordrank.web.app import create_app
+from tests.service.conftest import _trained_once as _trained_once
+from tests.service.conftest import drawn as drawn
+from tests.service.conftest import trained as trained
+
+API = "/api/v1"
+FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}
+
+
+@contextmanager
+def client_of(collection, *, headers=FROM_PAGE, **options):
+    """Requests to an application in this process, as its page would send them."""
+    app = create_app(collection, **options)
+    with TestClient(app, base_url="http://localhost", headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+def client(trained):
+    with client_of(trained) as client:
+        yield client
+
+
+class Server:
+    """A server in a process of its own."""
+
+    def __init__(self, collection, *options):
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-m", "ordrank", "serve", str(collection), "--port", "0", *options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        said = self.process.stdout.readline()
+        found = re.search(r"http://([^:/]+|\[[^\]]+\]):(\d+)/", said)
+        if found is None:
+            pytest.fail(f"the server does not start: {said}{self.process.communicate(timeout=30)}")
+        self.port = int(found[2])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._wait()
+
+    def _wait(self):
+        for _ in range(200):
+            try:
+                httpx.get(f"{self.url}/nothing", timeout=5)
+                return
+            except httpx.TransportError:
+                time.sleep(0.05)
+        pytest.fail("the server does not answer")
+
+    def client(self, **options):
+        return httpx.Client(base_url=self.url, headers=FROM_PAGE, timeout=30, **options)
+
+    def end(self, how=signal.SIGKILL):
+        """End it; exit code, and what it said."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        said, complained = self.process.communicate(timeout=30)
+        return self.process.returncode, said, complained
+
+
+@contextmanager
+def serving(collection, *options):
+    server = Server(collection, *options)
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+@pytest.fixture
+def server(trained):
+    with serving(trained) as server:
+        yield server
