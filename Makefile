@@ -4,13 +4,17 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PEERS  ?= .venv-peers
 
-.PHONY: demo test lint bench peers format clean
+.PHONY: demo test test-web lint bench peers format clean
 
 demo: $(VENV)/.ready                ## draw fruit, fit, rank, write demo/report.html
 	$(BIN)/ordrank demo
 
 test: $(VENV)/.ready-dev            ## the whole suite, with coverage
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+
+test-web: $(VENV)/.ready-dev        ## the page in a real Chromium, and many more requests to its API
+	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y chromium
+	ORDRANK_API_CASES=200 $(BIN)/python -m pytest -n auto tests/web
 
 lint: $(VENV)/.ready-dev            ## style, types, layers
 	$(BIN)/ruff check .
