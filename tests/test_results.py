@@ -114,6 +114,7 @@ def cost_lines():
     reading, memory, question = found["reading"], found["memory"], found["question"]
     ratio = f"{reading['fit_over_pillow']:.1f} times as long"
     yield f"| `ordrank fit` of {reading['pictures']:,} JPEGs of 256 × 256 | {ratio} |"
+    yield f"| the same with a ninth of them graded | {reading['fit_with_a_ninth_graded_over_pillow']:.1f} times as long |"
     growth = memory["growth_beyond_the_feature_matrix"]
     yield f"| four times as many pictures | {growth:.0%} more memory, beyond the features themselves |"
     yield f"| `ordrank rank` on {question['pictures']:,} pictures, from the shell | {question['seconds']:.1f} s |"

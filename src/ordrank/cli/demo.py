@@ -59,7 +59,8 @@ def demo(
         return
     _show_compared(compared.rows, pictures)
     screen().say(f"Open {out / 'answers.html'} to see the three queries and their nearest pictures,")
-    screen().say(f"and {out / 'report.html'} to see how four distances compare.")
+    screen().say(f"and {out / 'report.html'} to see how four distances compare;")
+    screen().say(f"`ordrank serve {out / 'collection'}` shows all of them in the browser.")
 
 
 class _Tour:

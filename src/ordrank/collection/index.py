@@ -108,8 +108,8 @@ class ExactIndex:
         found = min(k, n_allowed)
         if found == 0 or len(queries) == 0:
             return indices, distances
-        if allowed is not None and n_allowed <= max(_FEW_ROWS, _FEW_PART * len(self)):
-            rows = np.flatnonzero(allowed)
+        if n_allowed <= max(_FEW_ROWS, _FEW_PART * len(self)):
+            rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
             nearest, distances[:, :found] = k_nearest(self._vectors[rows].astype(np.float64), queries, found)
             indices[:, :found] = rows[nearest]
             return indices, distances
