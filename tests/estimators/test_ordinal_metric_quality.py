@@ -107,6 +107,19 @@ def test_unlabelled_samples_help_on_queries_they_were_not():
     assert helped.rank(X[queries], k=5).indices.max() < 60
 
 
+def test_of_many_samples_the_graph_is_tried_with_the_best_kernels(monkeypatch):
+    X, y = turning_heads(0)
+    labelled, others = np.arange(0, len(X), 12), np.arange(5, len(X), 2)
+    every_kernel = OrdinalMetric().fit(X[labelled], y[labelled], unlabeled=X[others])
+    monkeypatch.setattr(order_map, "MANY_SAMPLES", 100)
+    some = OrdinalMetric().fit(X[labelled], y[labelled], unlabeled=X[others])
+    assert every_kernel.nu_ > 0
+    assert some.nu_ > 0
+    assert len(some.candidates_) < 0.6 * len(every_kernel.candidates_)
+    tried = {candidate.recipe for candidate in every_kernel.candidates_}
+    assert {candidate.recipe for candidate in some.candidates_} < tried
+
+
 def test_unlabelled_samples_without_structure_are_left_aside():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 10))

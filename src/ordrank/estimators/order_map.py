@@ -6,7 +6,7 @@ All choices are made with the training samples only, by exact leave-one-out erro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ SEARCH_LANDMARKS_WITH_GRAPH = 600
 SEARCH_SAMPLES = 1500
 # And so many are graded with each candidate.
 SEARCH_BALLOTS = 300
+# Of more samples the graph is tried with so many kernels only.
+MANY_SAMPLES = 2000
+KERNELS_WITH_GRAPH = 3
 # Candidates this much further from their positions than the best are not asked for their grades.
 HOPELESS = 1.25
 ROWS_AT_ONCE = 2000
@@ -262,10 +265,21 @@ class _Trial:
 
 
 def _try_all(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator) -> list[_Trial]:
-    """Try every recipe; of the decompositions only one is kept at a time, they are large."""
+    """Try every recipe; of many samples the graph only with the kernels that do best without it."""
     ballots = Ballots(pictures.labelled, labels, SEARCH_BALLOTS, rng)
     n_landmarks = SEARCH_LANDMARKS if pictures.laplacian is None else SEARCH_LANDMARKS_WITH_GRAPH
     landmarks = draw_landmarks(pictures.X, n_landmarks, rng)
+    with_graph = [nu for nu in grids.nus if nu > 0]
+    if len(pictures.X) <= MANY_SAMPLES or len(with_graph) in (0, len(grids.nus)):
+        return _try_kernels(pictures, ballots, landmarks, grids)
+    trials = _try_kernels(replace(pictures, laplacian=None), ballots, landmarks, replace(grids, nus=[0.0]))
+    best = list(dict.fromkeys(trial.recipe.sharpness for trial in sorted(trials, key=lambda trial: trial.score)))
+    kernels = replace(grids, sharpnesses=best[:KERNELS_WITH_GRAPH], nus=with_graph)
+    return trials + _try_kernels(pictures, ballots, landmarks, kernels)
+
+
+def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.floating], grids: Grids) -> list[_Trial]:
+    """Try every recipe; of the decompositions only one is kept at a time, they are large."""
     trials: list[_Trial] = []
     for sharpness in grids.sharpnesses:
         design = Design(pictures, feature_map(pictures.X, landmarks, sharpness))
