@@ -207,7 +207,7 @@ def question(work: Path, n: int) -> dict[str, Any]:
     draw_photographs(folder, 2000)
     run(fit_command(folder, collection))
     with write_store(collection) as store:
-        _grow(store, n)
+        grow(store, n)
     query = work / "query.jpg"
     Image.fromarray(make_fruit(1, size=SIZE, random_state=12345).images[0]).save(query)
     command = ordrank("rank", collection, query, "--json")
@@ -223,7 +223,7 @@ def question(work: Path, n: int) -> dict[str, Any]:
     }
 
 
-def _grow(store: Store, n: int) -> None:
+def grow(store: Store, n: int) -> None:
     """Add variations of the pictures of a collection until it has n; half of them are graded."""
     placing, rng = place_pictures(store), np.random.default_rng(0)
     originals, grades, thumbnails = np.vstack(list(store.features())), store.grades(), store.thumbnails([1])

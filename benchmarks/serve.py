@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from collection import _grow, draw_photographs, fit_command, run
+from collection import draw_photographs, fit_command, grow, run
 
 from ordrank.collection.store import write_store
 from ordrank.experiments.machine import describe_machine
@@ -41,7 +41,7 @@ def large_collection(work: Path, n: int) -> Path:
         draw_photographs(folder, DRAWN)
         run(fit_command(folder, collection))
         with write_store(collection) as store:
-            _grow(store, n)
+            grow(store, n)
     return collection
 
 
@@ -138,7 +138,7 @@ def measure(server: Server, clients: int, n: int, seconds: float) -> dict[str, A
         "server_cores_used": round((server.cpu_seconds() - used) / seconds, 2),
         "milliseconds": {"all": _quantiles(every)}
         | {kind: _quantiles(np.array(times[kind])) for kind in sorted(times)},
-        "memory_growth_bytes": server.memory() - before,
+        "memorygrowth_bytes": server.memory() - before,
     }
 
 

@@ -47,6 +47,10 @@ class UnreadablePictureError(InputError):
     """A picture cannot be decoded; the message says why."""
 
 
+class UnknownError(InputError):
+    """There is no such picture or query."""
+
+
 class NotEuclideanError(InputError):
     """A matrix that should hold Euclidean distances does not."""
 

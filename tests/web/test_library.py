@@ -12,8 +12,8 @@ import pytest
 
 from ordrank import service
 from ordrank.collection.store import write_store
-from ordrank.errors import CollectionBusyError, CollectionError
-from ordrank.service import Asked, Library, Part, UnknownError
+from ordrank.errors import CollectionBusyError, CollectionError, UnknownError
+from ordrank.service import Asked, Library, Part
 from ordrank.service.snapshot import Space, _widest_directions, take_snapshot
 from tests.service.drawing import draw_files, rows
 from tests.web.conftest import API, serving

@@ -17,7 +17,7 @@ from ordrank.web.app import STATIC, create_app
 from ordrank.web.uploads import Limits
 from tests.service.drawing import draw, rows
 from tests.web.conftest import API, client_of, serving
-from tests.web.test_api import message, png
+from tests.web.requests import message, png
 
 UPLOAD = f"POST {API}/queries HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nContent-Type: image/png\r\n"
 _MEGABYTE = bytes(1_000_000)

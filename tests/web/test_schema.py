@@ -26,7 +26,7 @@ from ordrank.errors import InputError
 from ordrank.web.app import create_app
 from tests.service.drawing import draw
 from tests.web.conftest import FROM_PAGE
-from tests.web.test_api import png
+from tests.web.requests import png
 
 CASES = int(os.environ.get("ORDRANK_API_CASES", "25"))
 CHECKS = [

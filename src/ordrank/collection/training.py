@@ -15,7 +15,7 @@ from ordrank.collection.model_file import Model, read_model, remove_models, writ
 from ordrank.collection.projection import Projection, fit_projection
 from ordrank.collection.records import Placed, Places
 from ordrank.collection.store import Store
-from ordrank.errors import CollectionError, InputError
+from ordrank.errors import CollectionError
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
 from ordrank.features.reading import ReadPicture
 
@@ -43,7 +43,7 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> Trained:
     Parameters
     ----------
     store : Store
-        Open to be written in.
+        Open to be written in, with two different grades at least.
     balanced : bool
         Let every grade count the same.
     notes : mapping
@@ -51,8 +51,6 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> Trained:
     """
     grades = store.grades()
     graded = ~np.isnan(grades)
-    if len(np.unique(grades[graded])) < 2:
-        raise InputError(f"{int(graded.sum())} pictures have a grade, and an order needs two different grades")
     projection, X = project(store)
     ranker = fit_ranker(X, grades, balanced=balanced)
     model = Model(store.header.fingerprint, projection, ranker.metric_, ranker.n_neighbors_, ranker.weights_)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ordrank.service.library import Asked as Asked
     from ordrank.service.library import Library as Library
     from ordrank.service.library import Part as Part
-    from ordrank.service.telling import UnknownError as UnknownError
 
 _HOME = {
     "asking": ("ask",),
@@ -32,7 +31,6 @@ _HOME = {
     "judging": ("Evaluation", "evaluate"),
     "learning": ("Fitted", "Grades", "Intake", "Watch", "add", "fit", "remove"),
     "library": ("Asked", "Library", "Part"),
-    "telling": ("UnknownError",),
 }
 
 __all__ = [
@@ -44,7 +42,6 @@ __all__ = [
     "Intake",
     "Library",
     "Part",
-    "UnknownError",
     "Watch",
     "add",
     "ask",

@@ -23,7 +23,7 @@ from ordrank.collection.answering import Query
 from ordrank.collection.database import DATABASE, connect_to_read, must_exist, sentences
 from ordrank.collection.records import Header
 from ordrank.collection.store import read_store, write_store
-from ordrank.errors import CollectionError, InputError, UnreadablePictureError
+from ordrank.errors import CollectionError, InputError, UnknownError, UnreadablePictureError
 from ordrank.features.pictures import THUMBNAIL_SIDE, decode_picture, thumbnail
 from ordrank.service.asking import extractor_of, parse_grade, wanted_pictures
 from ordrank.service.retraining import Retraining
@@ -36,7 +36,6 @@ from ordrank.service.telling import (
     Picture,
     Points,
     RankedPage,
-    UnknownError,
     row_of,
     tell_assessment,
     tell_picture,
@@ -109,17 +108,10 @@ class Library:
 
     # The state of the collection ---------------------------------------------------------------------------------
 
-    def renew(self) -> str | None:
-        """Look whether the collection has changed; afterwards every answer knows what was written until now.
-
-        Returns
-        -------
-        str or None
-            Name of its model.
-        """
+    def renew(self) -> None:
+        """Look whether the collection has changed; afterwards every answer knows what was written until now."""
         with self._renewing:
             self._renew()
-            return self._snapshot.header.model
 
     def _current(self) -> Snapshot:
         """Return the newest state that is there without waiting for another thread."""

@@ -30,10 +30,10 @@ class Retraining:
     directory : Path
         Of the collection.
     renew : callable
-        Called when a new model is there, before anyone is told; its name is returned.
+        Called when a new model is there, before anyone is told.
     """
 
-    def __init__(self, directory: Path, renew: Callable[[], str | None]) -> None:
+    def __init__(self, directory: Path, renew: Callable[[], None]) -> None:
         self._directory, self._renew = directory, renew
         self._starting = Lock()
         self.progress = Training()

@@ -9,12 +9,8 @@ import numpy as np
 
 from ordrank._types import Vote
 from ordrank.collection.answering import Compared, Query
-from ordrank.errors import InputError
+from ordrank.errors import UnknownError
 from ordrank.service.snapshot import Snapshot
-
-
-class UnknownError(InputError):
-    """There is no such picture or query."""
 
 
 @dataclass(frozen=True)

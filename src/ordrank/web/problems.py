@@ -11,8 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from ordrank.errors import CollectionBusyError, CollectionError, InputError
-from ordrank.service import UnknownError
+from ordrank.errors import CollectionBusyError, CollectionError, InputError, UnknownError
 from ordrank.web.schemas import ErrorBody
 
 CODES = {

@@ -1,0 +1,165 @@
+"""Usage, terminals, interrupts, and the guide that shows the commands."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ordrank.service
+from tests.cli.running import document, done, failed, paint, run, start, write_folder
+
+ROOT = Path(__file__).parents[2]
+
+
+COMMANDS = ("fit", "add", "remove", "rank", "evaluate", "info", "export")
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("fit", "folder"),
+            ("add", "collection"),
+            ("remove", "collection"),
+            ("rank", "collection"),
+            ("rank", "collection", "x", "-k", "0"),
+            ("evaluate", "collection", "--folds", "1"),
+            ("export", "collection"),
+            ("info",),
+            ("info", "collection", "--yaml"),
+        ],
+        ids=" ".join,
+    )
+    def test_wrong_usage_exits_with_2(self, arguments):
+        assert run(*arguments).exit_code == 2
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_help_has_examples_a_line_each(self, command, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
+        lines = [line.strip() for line in done(command, "--help").strip().splitlines()]
+        shown = lines[lines.index("Examples:") + 1 :]
+        assert len(shown) >= 2
+        assert all(line.startswith(f"ordrank {command} ") for line in shown)
+
+    def test_help_loads_nothing_heavy(self):
+        code = (
+            "import sys; from typer.testing import CliRunner; from ordrank.cli import app; "
+            f"[CliRunner().invoke(app, [*c, '--help']) for c in ([], *[[c] for c in {COMMANDS!r}])]; "
+            "print([m for m in ('numpy', 'scipy', 'sklearn', 'PIL', 'matplotlib', 'sqlite3') if m in sys.modules])"
+        )
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+    def test_want_of_memory_is_one_sentence(self, monkeypatch, tmp_path):
+        def describe(collection):
+            raise MemoryError
+
+        monkeypatch.setattr(ordrank.service, "describe", describe)
+        assert failed("info", tmp_path).startswith("ordrank: there is not enough memory")
+
+
+class TestTerminals:
+    @pytest.mark.parametrize("columns", ["1", "12", "40"])
+    def test_narrow(self, named, columns, monkeypatch):
+        monkeypatch.setenv("COLUMNS", columns)
+        for command in (("rank", named, "p005.png"), ("info", named), ("evaluate", named, "--folds", "2")):
+            done(*command)
+
+    def test_narrow_tables_keep_names_and_grades(self, named, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "40")
+        text = done("rank", named, "p005.png", "-k", "2")
+        assert re.search(r"1 +p\d\d\d.png +(≈ )?severe +\d", text)
+        assert max(map(len, text.splitlines())) <= 40
+
+    def test_ascii_only(self, named, tmp_path):
+        strange = tmp_path / "grün 🍏.png"
+        paint(2, 4711).save(strange)
+        environment = os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
+        out, errors = start("rank", named, "p005.png", strange, "-k", "30", env=environment).communicate(timeout=60)
+        assert errors == ""
+        assert out.isascii()
+        assert "distance^2 = order^2" in out
+        assert "~ severe" in out
+        assert "#####" in out
+        assert "gr\\xfcn \\U0001f34f.png" in out
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+    @pytest.mark.parametrize("more", [(), ("--json",)], ids=["table", "json"])
+    def test_an_output_that_cannot_be_written(self, named, more):
+        with open("/dev/full", "w") as full:
+            command = [sys.executable, "-m", "ordrank", "info", str(named), *more]
+            process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert process.returncode == 1
+        assert process.stderr.splitlines()[0] == "ordrank: No space left on device"
+
+    def test_a_reader_that_has_seen_enough(self, named):
+        process = start("rank", named, *["p005.png"] * 300, "-k", "30")
+        process.stdout.readline()
+        process.stdout.close()
+        assert "ordrank" not in process.stderr.read()
+        process.wait(timeout=60)
+
+    def test_a_real_terminal_sees_a_bar(self, made, tmp_path):
+        pty = pytest.importorskip("pty")
+        parent, child = pty.openpty()
+        options = ("--labels", made[0] / "grades.csv", "--features", "pixels:4", "--out", tmp_path / "new")
+        process = start("fit", made[0] / "pictures", *options)
+        process.communicate(timeout=60)
+        command = [sys.executable, "-m", "ordrank", "evaluate", str(tmp_path / "new"), "--folds", "2"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=child, env=os.environ | {"TERM": "xterm"})
+        out, _ = process.communicate(timeout=60)
+        os.close(child)
+        assert process.returncode == 0
+        assert b"\x1b" not in out
+        assert re.search(rb"[01]/2", os.read(parent, 100_000))
+        os.close(parent)
+
+
+def test_an_interrupted_fit_goes_on_from_there(tmp_path):
+    write_folder(tmp_path / "pictures", count=300, table=tmp_path / "grades.csv")
+    command = ("fit", tmp_path / "pictures", "--labels", tmp_path / "grades.csv", "--out", tmp_path / "out")
+    process = start(*command, start_new_session=True)
+    while "learning" not in process.stderr.readline():
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the processes that read pictures, too
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    said = "ordrank: interrupted; what was read is kept, and the same command goes on from there"
+    assert errors.strip() == said
+    assert out == ""
+    assert document("info", tmp_path / "out")["waiting"] == 300
+    assert "300 pictures read since" in done("info", tmp_path / "out")
+    found = document(*command)
+    assert (found["intake"]["read"], found["intake"]["known"]) == (0, 300)
+
+
+def write_network(file):
+    """A network that passes on what it is given, averaged a little."""
+    from onnx import TensorProto, helper, save
+
+    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 224, 224])]
+    exits = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    node = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[28, 28], strides=[28, 28])
+    graph = helper.make_graph([node], "small", ends, exits)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), file)
+
+
+def test_the_page_on_collections_can_be_followed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "collection.md").read_text()
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    for block in (block for kind, block in blocks if kind == "python"):
+        exec(compile(block, "docs/collection.md", "exec"), {})  # each on its own
+    write_network(tmp_path / "network.onnx")
+    (tmp_path / "network.json").write_text(next(block for kind, block in blocks if kind == "json"))
+    lines = [line for kind, block in blocks if kind == "sh" for line in block.splitlines()]
+    assert {shlex.split(line)[1] for line in lines} == set(COMMANDS)
+    for line in lines:
+        program, *arguments = shlex.split(line, comments=True)
+        assert program == "ordrank"
+        done(*arguments)
+    assert (tmp_path / "answers.html").exists()

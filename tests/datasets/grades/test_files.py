@@ -1,0 +1,169 @@
+"""Whole tables: those that cannot be read, orders of grades, round trips, many lines."""
+
+import codecs
+import csv
+import io
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordrank.datasets.grades_csv import parse_order, read_grades
+from ordrank.errors import GradesError, InputError
+from tests.datasets.grades.conftest import KNOWN, LEVELS
+
+
+class TestFilesThatCannotBeRead:
+    def test_missing_or_no_file(self, tmp_path):
+        with pytest.raises(InputError, match=r"there is no file .*none\.csv; give the CSV file"):
+            read_grades(tmp_path / "none.csv", KNOWN)
+        with pytest.raises(InputError, match="cannot be read: Is a directory"):
+            read_grades(tmp_path, KNOWN)
+        with pytest.raises(InputError, match=r"cannot be read: .*null"):
+            read_grades(Path("a\0b"), KNOWN)
+
+    @pytest.mark.parametrize("content", [b"", b"\n \r\n\t\n", codecs.BOM_UTF8, codecs.BOM_UTF16_LE])
+    def test_empty(self, read, content):
+        with pytest.raises(InputError, match=r"grades\.csv is empty; write a first line"):
+            read(content)
+
+    @pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+    @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+    def test_not_utf8(self, read, mark, end):
+        start = mark + end.join([b"file,grade", b"a.jpg,1", b"caf"])
+        complaint = f"is not UTF-8: byte 0xe9 at offset {len(start)}, in line 3, .* Save the table as CSV in UTF-8"
+        with pytest.raises(InputError, match=complaint):
+            read(start + b"\xe9.jpg,2" + end)
+
+    def test_utf16_that_is_cut_off(self, read):
+        content = "file,grade\na.jpg,1\n".encode("utf-16")[:-1]
+        with pytest.raises(InputError, match=rf"is not UTF-16: byte 0x0a at offset {len(content) - 1}, in line 2"):
+            read(content)
+
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32"])
+    def test_wide_characters_without_a_mark(self, read, encoding):
+        with pytest.raises(InputError, match=r"NUL characters in its first line\. Save the table as CSV in UTF-8"):
+            read("file,grade\na.jpg,1\n".encode(encoding))
+
+    def test_workbook(self, read):
+        with pytest.raises(InputError, match=r"is a workbook or another archive, not text\. Save the table as CSV"):
+            read(b"PK\x03\x04\x14\x00\x06\x00")
+
+    @pytest.mark.parametrize(("delimiter", "name"), [(",", "commas"), (";", "semicolons"), ("\t", "tabs")])
+    def test_missing_columns(self, read, delimiter, name):
+        header = delimiter.join(["file", "score", "who"])
+        with pytest.raises(InputError) as error:
+            read(f"{header}\na.jpg,1,x\n")
+        assert f"has no column 'grade': its first line, split at {name} (" in str(error.value)
+        assert "names the columns 'file', 'score', 'who'. Name the right ones with --file-column" in str(error.value)
+        with pytest.raises(InputError, match="has no column 'image' and no column 'grade'"):
+            read(f"{header}\n", file_column="image")
+
+    def test_another_delimiter(self, read):
+        with pytest.raises(
+            InputError, match=r"split at commas \(semicolons and tabs were tried too\), .*'file\|grade'"
+        ):
+            read("file|grade\na.jpg|1\n")
+
+    def test_no_names_of_columns(self, read):
+        with pytest.raises(InputError, match=r"columns 'a\.jpg', '1'\. .*or add a first line with names"):
+            read("a.jpg,1\nb.jpg,2\n")
+
+    def test_doubled_column(self, read):
+        with pytest.raises(InputError, match="has more than one column 'grade'; rename"):
+            read("file,grade,grade\na.jpg,1,2\n")
+
+    def test_one_column_for_both(self, read):
+        with pytest.raises(InputError, match="column 'file' cannot hold both"):
+            read("file,grade\na.jpg,1\n", grade_column="file")
+
+
+class TestOrder:
+    def test_parsed(self):
+        assert parse_order("mild,moderate,severe") == LEVELS
+        assert parse_order("  mild ,very severe") == ("mild", "very severe")
+
+    @pytest.mark.parametrize(
+        ("text", "complaint"),
+        [
+            ("", "empty name"),
+            ("mild,,severe", "empty name"),
+            ("mild,severe, ", "empty name"),
+            ("mild,severe, mild", "names 'mild' more than once"),
+            ("mild", "at least two names"),
+        ],
+    )
+    def test_refused(self, read, text, complaint):
+        with pytest.raises(InputError, match=complaint):
+            parse_order(text)
+        with pytest.raises(InputError, match=complaint):
+            read("file,grade\na.jpg,mild\n", order=[name.strip() for name in text.split(",")])
+
+    def test_nothing(self, read):
+        with pytest.raises(InputError, match="at least two names"):
+            read("file,grade\na.jpg,mild\n", order=())
+
+
+class TestRoundTrip:
+    letters = st.characters(exclude_categories=("Cs",), exclude_characters="\0")
+    names = st.text(letters | st.sampled_from("\n\r\",;\t'\\/. 😀é"), min_size=1)
+    grades = st.floats(allow_nan=False, allow_infinity=False)
+
+    @given(
+        st.dictionaries(names, grades, min_size=1),
+        st.sampled_from(",;\t"),
+        st.sampled_from(["\n", "\r\n", "\r"]),
+        st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+    )
+    def test_any_names_and_grades(self, tmp_path_factory, expected, delimiter, end, encoding):
+        stream = io.StringIO(newline="")
+        writer = csv.writer(stream, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
+        writer.writerow(["file", "grade"])
+        writer.writerows((name, repr(grade)) for name, grade in expected.items())
+        self._check(tmp_path_factory, stream.getvalue().encode(encoding), expected)
+
+    @given(st.dictionaries(names, grades, min_size=1), st.sampled_from(",;\t"))
+    def test_with_quotation_marks_where_they_are_needed(self, tmp_path_factory, expected, delimiter):
+        stream = io.StringIO(newline="")
+        writer = csv.writer(stream, delimiter=delimiter)
+        writer.writerow(["grade", "file"])
+        writer.writerows((repr(grade), name) for name, grade in expected.items())
+        self._check(tmp_path_factory, stream.getvalue().encode(), expected)
+
+    def _check(self, tmp_path_factory, content, expected):
+        file = tmp_path_factory.getbasetemp() / "round_trip.csv"
+        file.write_bytes(content)
+        grades = read_grades(file, list(expected), at_least_two=False)
+        assert grades == expected
+        assert list(map(repr, grades.values())) == list(map(repr, expected.values()))  # also the sign of zero
+
+    @given(st.binary(max_size=200) | st.text('file,grade;\t\n\r"\0.jpg0123é ').map(lambda text: text.encode()))
+    def test_anything_is_read_or_refused_with_an_input_error(self, tmp_path_factory, content):
+        file = tmp_path_factory.getbasetemp() / "anything.csv"
+        for start in (b"", b"file,grade\na.jpg,1\n"):
+            file.write_bytes(start + content)
+            with suppress(InputError):
+                assert set(read_grades(file, KNOWN)) <= {*KNOWN}
+
+
+class TestSpeed:
+    """100,000 lines; the bounds leave room for slow machines and for measuring coverage."""
+
+    known = tuple(f"folder{number % 100}/picture_{number:06d}.jpg" for number in range(100_000))
+
+    @pytest.mark.parametrize("prefix", ["", "/data/of/mine/"])
+    def test_right_lines(self, read, prefix):
+        content = "file,grade\n" + "".join(f"{prefix}{name},{at % 7}\n" for at, name in enumerate(self.known))
+        start = time.process_time()
+        assert len(read(content, self.known)) == 100_000
+        assert time.process_time() - start < 5
+
+    def test_wrong_lines(self, read):
+        content = "file,grade\n" + "".join(f"{name[:-5]},word{at}\n" for at, name in enumerate(self.known))
+        start = time.process_time()
+        with pytest.raises(GradesError, match="has 200000 problems"):
+            read(content, self.known)
+        assert time.process_time() - start < 10

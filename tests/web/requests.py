@@ -1,0 +1,44 @@
+"""Requests to the interface, and what they carry."""
+
+import io
+import struct
+import time
+import zlib
+
+from tests.web.conftest import API
+
+WORDS = ("green", "amber", "red")
+
+
+def png(picture):
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return stream.getvalue()
+
+
+def claiming(data, size):
+    """A PNG whose head names another size."""
+    head = b"IHDR" + struct.pack(">II", *size) + data[24:29]
+    return data[:12] + head + struct.pack(">I", zlib.crc32(head)) + data[33:]
+
+
+def send(client, data, kind="image/png", **headers):
+    return client.post(f"{API}/queries", content=data, headers={"Content-Type": kind, **headers})
+
+
+def say(client, number, grade):
+    return client.put(f"{API}/pictures/{number}/grade", json={"grade": grade})
+
+
+def message(response):
+    return response.json()["error"]["message"]
+
+
+def trained_again(client):
+    assert client.post(f"{API}/training").status_code == 202
+    for _ in range(600):
+        found = client.get(f"{API}/training").json()
+        if found["state"] != "running":
+            return found
+        time.sleep(0.05)
+    raise AssertionError("training does not end")
