@@ -5,8 +5,9 @@ All choices are made with the training samples only, by exact leave-one-out erro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.estimators.ballots import USUAL_LOCALITY, Ballots, clearly_more
-from ordrank.smoothing import KernelMap, LinearMap, RidgePath, graph_laplacian
+from ordrank.smoothing import KernelMap, LinearMap, RidgeFit, RidgePath, graph_laplacian
+from ordrank.smoothing.kernels import LINEAR_SHARE
 
 SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 ALPHAS = tuple(10.0 ** (power / 2) for power in range(-12, 1))
@@ -34,6 +36,10 @@ MANY_SAMPLES = 2000
 KERNELS_WITH_GRAPH = 3
 # Candidates this much further from their positions than the best are not asked for their grades.
 HOPELESS = 1.25
+# Up to so many samples no recipe is certain and the map is a mean over recipes; with more, the best one does better.
+UNCERTAIN_SAMPLES = 200
+# Recipes this much less probable than the most probable one are left out of the mean.
+LEAST_SHARE = 0.02
 ROWS_AT_ONCE = 2000
 
 
@@ -69,12 +75,15 @@ class Candidate:
         Mean distance of the samples from their ideal positions.
     mistake : float or None
         Mean absolute error of the grades, where it was asked for.
+    share : float
+        Its part in the map.
     """
 
     recipe: Recipe
     score: float
     displacement: float
     mistake: float | None
+    share: float
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,43 @@ class Pictures:
         return Pictures(X, Y, weights, graph_laplacian(X) if len(others) else None)
 
 
+@dataclass(frozen=True)
+class OrderMap:
+    r"""The order map, for samples of unit size.
+
+    .. math:: f(x) = W^Tx + \sum_j C_j^T\left[\exp\left(-\tfrac{\omega_j}2\|x - l_i\|^2\right)\right]_i - o
+
+    Attributes
+    ----------
+    slope : ndarray of shape (d, s)
+        W, the linear parts of all kernels.
+    offset : ndarray of shape (s,)
+        o.
+    landmarks : ndarray of shape (m, d)
+        l; none for a linear map.
+    coefficients : dict
+        C of shape (m, s) for each sharpness ω.
+    """
+
+    slope: FloatArray
+    offset: FloatArray
+    landmarks: NDArray[np.floating] = field(default_factory=lambda: np.empty((0, 0)))
+    coefficients: dict[float, FloatArray] = field(default_factory=dict)
+
+
+def mean_map(maps: Sequence[OrderMap], shares: Sequence[float]) -> OrderMap:
+    """Mean of maps with the same landmarks, if they have any, with weights (shares) of sum 1."""
+    coefficients: dict[float, FloatArray] = {}
+    for share, one in zip(shares, maps, strict=True):
+        for sharpness, C in one.coefficients.items():
+            coefficients[sharpness] = coefficients.get(sharpness, 0.0) + share * C
+    slope, offset = (
+        np.asarray(sum(share * value for share, value in zip(shares, values, strict=True)))
+        for values in ([one.slope for one in maps], [one.offset for one in maps])
+    )
+    return OrderMap(slope, offset, max((one.landmarks for one in maps), key=len), coefficients)
+
+
 class Design:
     """Features of the labelled samples for one kernel, in the axes of the graph term.
 
@@ -143,11 +189,6 @@ class Design:
         roughness, self._rotation = np.linalg.eigh(everything.T @ (pictures.laplacian @ everything))
         self._roughness = np.maximum(roughness, 0.0)
         self._features = everything[: len(pictures.Y)] @ self._rotation
-
-    @property
-    def dtype(self) -> Any:
-        """Of the samples."""
-        return self._pictures.X.dtype
 
     def path(self, nu: float) -> RidgePath:
         """Ridge regression of the positions for a weight of the graph."""
@@ -179,10 +220,15 @@ class Design:
         gram[np.diag_indices(p)] += ridge
         return scipy.linalg.solve(gram, right, assume_a="pos"), shift + mean
 
-    def of_map(self, coefficients: FloatArray, nu: float) -> FloatArray:
-        """Coefficients (p, s) of a path's features as coefficients of the features of the map."""
+    def order_map(self, coefficients: FloatArray, feature_mean: FloatArray, nu: float) -> OrderMap:
+        """Return the map whose coefficients (p, s) of a path's features these are."""
         scaled = self._scales(nu)[:, None] * coefficients
-        return scaled if self._rotation is None else self._rotation @ scaled
+        B = scaled if self._rotation is None else self._rotation @ scaled
+        offset, features = feature_mean @ coefficients, self.feature_map
+        if isinstance(features, LinearMap):
+            return OrderMap(features.on_samples(B), offset)
+        C, landmarks = features.on_landmarks(B), features.landmarks
+        return OrderMap(LINEAR_SHARE * landmarks.T @ C, offset, landmarks, {features.sharpness: C})
 
     def _scales(self, nu: float) -> FloatArray:
         if self._roughness is None:
@@ -190,15 +236,26 @@ class Design:
         return np.asarray(1 / np.sqrt(1 + nu * self._roughness))
 
 
-def choose_recipe(
-    pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator
-) -> tuple[Recipe, list[Candidate]]:
-    """Choose kernel, graph and ridge by exact leave-one-out.
+def fit_recipes(
+    pictures: Pictures, landmarks: NDArray[np.floating], recipes: Iterable[Recipe]
+) -> Iterator[tuple[Design, RidgeFit, Recipe]]:
+    """Fit recipes that are grouped by kernel and graph, each of which is prepared once."""
+    for sharpness, of_kernel in groupby(recipes, key=lambda recipe: recipe.sharpness):
+        design = Design(pictures, feature_map(pictures.X, landmarks, sharpness))
+        for nu, of_graph in groupby(of_kernel, key=lambda recipe: recipe.nu):
+            path = design.path(nu)
+            for recipe in of_graph:
+                yield design, path.at(recipe.alpha), recipe
+
+
+def choose_recipes(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator) -> list[Candidate]:
+    """Choose kernel, graph and ridge by exact leave-one-out, and give each recipe its share in the map.
 
     The graph term is used only if it brings the samples nearer to their positions by more than one standard
     error. Then the best score decides, among the candidates that do not clearly mistake more grades than the
     one that mistakes fewest. Asked for their grades are the best score, and every second ridge that comes nearly
-    as close to the positions as the closest.
+    as close to the positions as the closest. Of few samples, all that cannot be told from this best one share the
+    map, in proportion to their probability given the labels, see :attr:`~ordrank.smoothing.RidgeFit.log_evidence`.
 
     Parameters
     ----------
@@ -211,21 +268,23 @@ def choose_recipe(
 
     Returns
     -------
-    Recipe
-        The chosen one.
     list of Candidate
-        Everything that was tried.
+        Everything that was tried; the shares have the sum 1.
     """
     if len(pictures.others) > SEARCH_SAMPLES:
         others = draw_landmarks(pictures.others, SEARCH_SAMPLES, rng)
         pictures = pictures.draw(np.arange(len(labels)), others)
     trials = _try_all(pictures, labels, grids, rng)
-    tried = [Candidate(t.recipe, t.score, t.displacement, t.mistake) for t in trials]
     eligible = _with_or_without_graph(trials)
     graded = [(trial, trial.errors) for trial in _to_be_graded(eligible) if trial.errors is not None]
     fewest = min((errors for _, errors in graded), key=lambda errors: float(errors.mean()))
     fine = [trial for trial, errors in graded if not clearly_more(errors, fewest)]
-    return min(fine, key=lambda trial: trial.score).recipe, tried
+    best = min(fine, key=lambda trial: trial.score)
+    members = [trial for trial in fine if not clearly_more(trial.displacements, best.displacements)]
+    # How probable the labels are says little of a kernel that unlabelled samples have shaped.
+    is_uncertain = len(labels) <= UNCERTAIN_SAMPLES and best.recipe.nu == 0
+    shares = _shares(members if is_uncertain else [best])
+    return [Candidate(t.recipe, t.score, t.displacement, t.mistake, shares.get(id(t), 0.0)) for t in trials]
 
 
 def feature_map(
@@ -251,6 +310,7 @@ class _Trial:
 
     recipe: Recipe
     score: float
+    log_evidence: float
     displacements: FloatArray
     second: bool  # one of every second ridge
     errors: FloatArray | None = None  # absolute errors of the grades of left-out samples
@@ -287,14 +347,20 @@ def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.flo
             path = design.path(nu)
             fits = [path.at(alpha) for alpha in grids.alphas]
             new = [
-                _Trial(Recipe(sharpness, nu, fit.alpha), fit.score, fit.displacements, place % 2 == 0)
+                _Trial(
+                    Recipe(sharpness, nu, fit.alpha),
+                    fit.score,
+                    fit.log_evidence,
+                    fit.smoother.displacements,
+                    place % 2 == 0,
+                )
                 for place, fit in enumerate(fits)
             ]
             so_far = [trial for trial in trials if (trial.recipe.nu > 0) == (nu > 0)] + new
             asked = {id(trial) for trial in _to_be_graded(so_far)}
             for trial, fit in zip(new, fits, strict=True):
                 if id(trial) in asked:
-                    trial.errors = ballots.errors(fit.squared_distances_left_out(ballots.rows), USUAL_LOCALITY)
+                    trial.errors = ballots.errors(fit.smoother.squared_distances_left_out(ballots.rows), USUAL_LOCALITY)
             trials += new
     return trials
 
@@ -314,3 +380,11 @@ def _with_or_without_graph(trials: list[_Trial]) -> list[_Trial]:
     plain, graph = (min(part, key=lambda trial: trial.score).displacements for part in (without, with_graph))
     gain = plain - graph
     return with_graph if gain.mean() > gain.std() / np.sqrt(len(gain)) else without
+
+
+def _shares(trials: Sequence[_Trial]) -> dict[int, float]:
+    """Probability of each trial, by its identity; that of the improbable ones goes to the others."""
+    log_evidence = np.array([trial.log_evidence for trial in trials])
+    probability = np.exp(log_evidence - log_evidence.max())
+    probability[probability < LEAST_SHARE] = 0.0
+    return {id(trial): float(share) for trial, share in zip(trials, probability / probability.sum(), strict=True)}

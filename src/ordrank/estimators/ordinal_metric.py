@@ -27,21 +27,22 @@ from ordrank.estimators.order_map import (
     SEARCH_SAMPLES,
     SHARPNESSES,
     Candidate,
-    Design,
     Grids,
+    OrderMap,
     Pictures,
     Recipe,
-    choose_recipe,
+    choose_recipes,
     draw_landmarks,
     draw_rows,
-    feature_map,
+    fit_recipes,
+    mean_map,
 )
 from ordrank.estimators.order_solver import closed_form, with_local_term
 from ordrank.estimators.parameters import check_choice, check_integer, check_number
 from ordrank.estimators.weights import weigh_samples
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import KernelMap, RidgeFit
-from ordrank.smoothing.kernels import kernel
+from ordrank.smoothing import RidgeFit, mean_smoother
+from ordrank.smoothing.kernels import gaussians
 
 USUAL_COMPONENTS = 2
 # Up to so many samples the kernel is exact; beyond, Nyström's with so many landmarks.
@@ -91,7 +92,9 @@ class OrdinalMetric(LearnedMetric):
     its mean is taken off, p runs over the P pairs of target neighbours. t is the mean square of the features in
     which f is linear and the middle term is a plain ridge: 1 for a linear map without graph, less with one, so that
     α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
-    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set.
+    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Up to
+    200 samples cannot tell which kernel and ridge are best: f is then the mean over those that are as good as the
+    best, weighted by their probability.
     ``transform`` gives f in the first s columns and λ times the samples of unit size in the other d.
 
     Parameters
@@ -134,17 +137,19 @@ class OrdinalMetric(LearnedMetric):
     Attributes
     ----------
     kernel_, sharpness_, alpha_, nu_, locality_, n_components_
-        What was chosen, or given.
+        What was chosen, or given; of a mean over kernels and ridges, the most probable ones.
     candidates_ : list of Candidate
-        Everything that was tried: recipe, score, leave-one-out displacement and mean error of the grades.
+        Everything that was tried: recipe, score, leave-one-out displacement, mean error of the grades, and its share
+        in the map.
     mean_, size_ : ndarray of shape (d,) and float
         Mean and root mean square of the training samples, with which samples are brought to unit size.
     labels_, label_positions_ : ndarray of shape (m,) and (m, s)
         Distinct labels and their ideal positions.
-    order_components_ : ndarray of shape (s, d)
-        f of a linear map, for samples in their own units.
-    landmarks_, coefficients_, offset_
-        f of a kernel map: ``kernel(x, landmarks_) @ coefficients_ - offset_`` for x of unit size.
+    order_components_, offset_ : ndarray of shape (s, d) and (s,)
+        Linear part of f: ``order_components_ @ (x - mean_) - offset_``.
+    landmarks_, sharpnesses_, coefficients_ : ndarray of shape (m, d), (J,) and (J, m, s)
+        Of a kernel map: to the linear part it adds, for each sharpness ω, the Gaussians
+        ``exp(-ω/2 * squared_distance(x, landmarks_)) @ coefficients_[j]``, for x of unit size.
     neighborhoods_ : Neighborhoods
         Nearest neighbours of training samples (of those with a weight), each left out of the fit; only if ``mu``
         is 0.
@@ -247,9 +252,9 @@ class OrdinalMetric(LearnedMetric):
         # Limits of threads hold for the whole process: two fits at a time would lift each other's.
         with _ONE_FIT_AT_A_TIME:
             with threadpool_limits(1, "blas"):
-                recipe = self._choose(pictures, labels.values[rows], rng)
+                recipes = self._choose(pictures, labels.values[rows], rng)
             with threadpool_limits(1 if len(pictures.X) <= FEW_SAMPLES else None, "blas"):
-                self._learn(recipe, pictures, everything, labels, rows, rng)
+                self._learn(recipes, pictures, everything, labels, rows, rng)
         return self
 
     def get_mahalanobis_matrix(self) -> FloatArray:
@@ -334,7 +339,7 @@ class OrdinalMetric(LearnedMetric):
 
     def _learn(
         self,
-        recipe: Recipe,
+        recipes: dict[Recipe, float],
         pictures: Pictures,
         everything: Pictures,
         labels: OrdinalLabels,
@@ -342,28 +347,33 @@ class OrdinalMetric(LearnedMetric):
         rng: np.random.Generator,
     ) -> None:
         """Learn from all labelled samples; ``rows`` of them are those in ``pictures``, by which is chosen."""
-        for name in {"landmarks_", "coefficients_", "order_components_", "neighborhoods_"} & vars(self).keys():
+        for name in {"landmarks_", "sharpnesses_", "coefficients_", "neighborhoods_"} & vars(self).keys():
             delattr(self, name)  # of an earlier fit of another kind
-        self.kernel_ = "linear" if recipe.sharpness is None else "rbf"
-        self.sharpness_, self.nu_, self.alpha_ = recipe.sharpness, recipe.nu, recipe.alpha
+        most_probable = max(recipes, key=lambda recipe: recipes[recipe])
+        self.sharpness_, self.nu_, self.alpha_ = most_probable.sharpness, most_probable.nu, most_probable.alpha
         exact = max(len(pictures.X), len(labels.values)) <= EXACT_SAMPLES
         landmarks = pictures.X if exact else draw_landmarks(pictures.X, LANDMARKS, rng)
-        design = Design(pictures, feature_map(pictures.X, landmarks, recipe.sharpness))
-        path = design.path(recipe.nu)
-        fit = path.at(recipe.alpha)
-        B, feature_mean = self._coefficients(fit, pictures, labels), path.feature_mean
-        if len(rows) < len(labels.values):
-            # The ridge is that of the sample: how large errors are does not depend on the number of samples.
-            B, feature_mean = design.solve(everything, recipe.nu, fit.ridge)
-        self._keep(design, design.of_map(B, recipe.nu), feature_mean @ B)
+        maps, smoothers = [], []
+        for design, fit, recipe in fit_recipes(pictures, landmarks, recipes):
+            if recipe == most_probable and self.mu == 0:
+                self._record(closed_form(fit), "")
+            if len(rows) < len(labels.values):
+                # The ridge is that of the sample: how large errors are does not depend on the number of samples.
+                solution = design.solve(everything, recipe.nu, fit.ridge)
+            else:
+                solution = self._coefficients(fit, pictures, labels), fit.path.feature_mean
+            maps.append(design.order_map(*solution, recipe.nu))
+            smoothers.append(fit.smoother)
+        self._keep(mean_map(maps, list(recipes.values())), everything.X.dtype)
         n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(labels.values)))
         ballots = Ballots(pictures.labelled, labels.values[rows], n_ballots, rng)
-        order = fit.squared_distances_left_out(ballots.rows)
+        order = mean_smoother(smoothers, list(recipes.values())).squared_distances_left_out(ballots.rows)
         self.locality_ = ballots.choose_locality(order) if _is_auto(self.locality) else float(self.locality)
         if self.mu == 0:
             self.neighborhoods_ = ballots.neighborhoods(order, self.locality_).renumbered(rows)
 
-    def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> Recipe:
+    def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> dict[Recipe, float]:
+        """Recipes of the map, and the share of each."""
         sharpnesses: list[float | None] = [] if self.kernel == "rbf" else [None]
         if self.kernel != "linear":
             sharpnesses += _values(self.sharpness, SHARPNESSES)
@@ -371,43 +381,45 @@ class OrdinalMetric(LearnedMetric):
         grids = Grids(sharpnesses, nus, _values(self.alpha, ALPHAS))
         self.candidates_: list[Candidate] = []
         if len(grids.sharpnesses) * len(grids.nus) * len(grids.alphas) == 1:
-            return Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0])
-        recipe, self.candidates_ = choose_recipe(pictures, labels, grids, rng)
-        return recipe
+            return {Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0]): 1.0}
+        self.candidates_ = choose_recipes(pictures, labels, grids, rng)
+        recipes = {candidate.recipe: candidate.share for candidate in self.candidates_ if candidate.share > 0}
+        # The local term is not linear in the positions: a mean of its solutions would solve nothing.
+        return recipes if self.mu == 0 else {max(recipes, key=lambda recipe: recipes[recipe]): 1.0}
 
     def _coefficients(self, fit: RidgeFit, pictures: Pictures, labels: OrdinalLabels) -> FloatArray:
         """Coefficients of the order map, (p, s): the closed form, and from there the solver if μ > 0."""
         if self.mu == 0:
-            self._record(closed_form(fit), "")
             return fit.coefficients()
         neighbors = target_neighbors(pictures.labelled.astype(np.float64), labels.index, self.n_neighbors)
         result = with_local_term(fit, neighbors, mu=self.mu, tau=self.tau, max_iter=self.max_iter, tol=self.tol)
         self._record(result, "Raise max_iter, or lower mu.")
         return np.asarray(result.x).reshape(self.n_components_, -1).T
 
-    def _keep(self, design: Design, B: FloatArray, offset: FloatArray) -> None:
+    def _keep(self, order: OrderMap, dtype: Any) -> None:
         """Keep what ``transform`` needs."""
-        dtype = design.dtype
-        if isinstance(design.feature_map, KernelMap):
-            self.landmarks_ = design.feature_map.landmarks
-            self.coefficients_ = design.feature_map.on_landmarks(B).astype(dtype)
-        else:
-            self.order_components_ = (design.feature_map.on_samples(B).T / self.size_).astype(dtype)
-        self.offset_ = offset
+        self.order_components_ = (order.slope.T / self.size_).astype(dtype)
+        self.offset_ = order.offset
+        self.kernel_ = "rbf" if order.coefficients else "linear"
+        if order.coefficients:
+            self.landmarks_, self.sharpnesses_ = order.landmarks, np.array(list(order.coefficients))
+            self.coefficients_ = np.stack(list(order.coefficients.values())).astype(dtype)
 
     def _unit(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         return np.asarray((X - self.mean_.astype(X.dtype)) / X.dtype.type(self.size_))
 
     def _order(self, unit: NDArray[np.floating]) -> FloatArray:
         """Positions of samples of unit size, (n, s), a block at a time."""
-        if self.sharpness_ is None:
-            return unit @ (self.order_components_.T * self.size_) - self.offset_
-        rows = max(1, _BLOCK_ELEMENTS // len(self.landmarks_))
-        blocks = [
-            kernel(unit[start : start + rows], self.landmarks_, self.sharpness_) @ self.coefficients_
-            for start in range(0, len(unit), rows)
-        ]
-        return np.vstack(blocks) - self.offset_
+        order: FloatArray = unit @ (self.order_components_.T * self.size_) - self.offset_
+        if self.kernel_ == "rbf":
+            rows = max(1, _BLOCK_ELEMENTS // len(self.landmarks_))
+            for start in range(0, len(unit), rows):
+                block = slice(start, start + rows)
+                for values, weights in zip(
+                    gaussians(unit[block], self.landmarks_, self.sharpnesses_), self.coefficients_, strict=True
+                ):
+                    order[block] += values @ weights
+        return order
 
     def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         """Order map in the first s columns, then λ times the samples of unit size, if λ is not 0."""
@@ -423,7 +435,7 @@ class OrdinalMetric(LearnedMetric):
     @property
     def components_(self) -> NDArray[np.floating]:
         """Rows of the order map, then λ / size times the identity."""
-        if not hasattr(self, "order_components_"):
+        if getattr(self, "kernel_", None) != "linear":
             raise AttributeError("only a fitted linear map has components_")
         L = self.order_components_
         if self.locality_ == 0:

@@ -3,5 +3,6 @@
 from ordrank.smoothing.graph import graph_laplacian
 from ordrank.smoothing.kernels import KernelMap, LinearMap
 from ordrank.smoothing.ridge import RidgeFit, RidgePath
+from ordrank.smoothing.smoother import Smoother, mean_smoother
 
-__all__ = ["KernelMap", "LinearMap", "RidgeFit", "RidgePath", "graph_laplacian"]
+__all__ = ["KernelMap", "LinearMap", "RidgeFit", "RidgePath", "Smoother", "graph_laplacian", "mean_smoother"]

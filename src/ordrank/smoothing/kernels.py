@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -87,8 +88,15 @@ class KernelMap:
 def kernel(X: NDArray[np.floating], Y: NDArray[np.floating], sharpness: float) -> FloatArray:
     """Kernel between the rows of X (n, d) and Y (m, d), in double precision."""
     A, B = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    gaussian = euclidean_distances(A, B, squared=True)
-    gaussian *= -0.5 * sharpness
-    np.exp(gaussian, out=gaussian)
+    (gaussian,) = gaussians(A, B, [sharpness])
     gaussian += LINEAR_SHARE * (A @ B.T)
-    return np.asarray(gaussian)
+    return gaussian
+
+
+def gaussians(X: NDArray[np.floating], Y: NDArray[np.floating], sharpnesses: Iterable[float]) -> Iterator[FloatArray]:
+    """Gaussians between the rows of X (n, d) and Y (m, d), one after the other, in double precision."""
+    A, B = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    squared = euclidean_distances(A, B, squared=True)
+    for sharpness in sharpnesses:
+        gaussian = -0.5 * sharpness * squared
+        yield np.exp(gaussian, out=gaussian)
