@@ -2,6 +2,18 @@
 
 from ordrank.smoothing.graph import graph_laplacian
 from ordrank.smoothing.kernels import KernelMap, LinearMap
+from ordrank.smoothing.moments import Moments, mean_and_size, moments_of, near_mean, row_blocks
 from ordrank.smoothing.ridge import RidgeFit, RidgePath
 
-__all__ = ["KernelMap", "LinearMap", "RidgeFit", "RidgePath", "graph_laplacian"]
+__all__ = [
+    "KernelMap",
+    "LinearMap",
+    "Moments",
+    "RidgeFit",
+    "RidgePath",
+    "graph_laplacian",
+    "mean_and_size",
+    "moments_of",
+    "near_mean",
+    "row_blocks",
+]
