@@ -14,7 +14,6 @@ from ordrank.datasets import make_fruit
 from ordrank.errors import InputError
 from ordrank.estimators import order_map, ordinal_metric
 from ordrank.metrics import inside_grade, same_subject_precision
-from ordrank.smoothing import KernelMap
 from tests.estimators.test_ordinal_metric import curved
 
 # --- quality, out of sample --------------------------------------------------------------------------------------
@@ -162,67 +161,7 @@ def test_unlabelled_samples_of_another_shape_or_with_gaps_are_refused(estimator,
         estimator.fit(X, y, unlabeled=gap)
 
 
-# --- many samples --------------------------------------------------------------------------------------------------
-
-
-def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
-    X, y = curved(900, lambda t: np.floor(5 * t), seed=4)
-    metric = OrdinalMetric(kernel="rbf", sharpness=1.0, alpha=1e-3, locality=0.2)
-    exact = clone(metric).fit(X[:600], y[:600])
-    monkeypatch.setattr(ordinal_metric, "EXACT_SAMPLES", 100)
-    errors = {}
-    for m in (30, 100, 300):
-        monkeypatch.setattr(ordinal_metric, "LANDMARKS", m)
-        approximate = clone(metric).fit(X[:600], y[:600])
-        assert len(approximate.landmarks_) == m
-        Z, expected = (one.transform(X[600:])[:, :2] for one in (approximate, exact))
-        errors[m] = np.linalg.norm(Z - expected) / np.linalg.norm(expected)
-    assert errors[30] > errors[100] > errors[300]
-    assert errors[300] < 0.02
-
-
-@pytest.mark.parametrize(("others", "nu"), [(0, 0.0), (30, 100.0)])
-def test_a_map_solved_in_blocks_is_the_one_solved_at_once(others, nu, monkeypatch):
-    monkeypatch.setattr(order_map, "ROWS_AT_ONCE", 7)
-    rng = np.random.default_rng(0)
-    X, Y, weights = rng.normal(size=(80, 4)), rng.normal(size=(80, 2)), rng.uniform(0.5, 2, size=80)
-    pictures = order_map.Pictures(X, Y - np.average(Y, axis=0, weights=weights), weights)
-    pictures = pictures.draw(np.arange(80), rng.normal(size=(others, 4)))
-    design = order_map.Design(pictures, KernelMap(X[:20], 1.0))
-    path = design.path(nu)
-    fit = path.at(0.01)
-    coefficients, mean = design.solve(pictures, nu, fit.ridge)
-    np.testing.assert_allclose(coefficients, fit.coefficients(), rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(mean, path.feature_mean, atol=1e-12)
-
-
-@pytest.mark.parametrize("others", [0, 300])
-def test_what_is_chosen_on_a_sample_serves_all(others, monkeypatch):
-    X, y = curved(1600, lambda t: np.floor(5 * t), seed=5)
-    unlabeled = X[1600 - others :] if others else None
-    at_once = OrdinalRanker().fit(X[:900], y[:900], unlabeled=unlabeled)
-    for module in (ordinal_metric, order_map):
-        monkeypatch.setattr(module, "SEARCH_SAMPLES", 300)
-    drawn = OrdinalRanker().fit(X[:900], y[:900], unlabeled=unlabeled)
-    error, of_all = (mean_absolute_error(y[900:1300], ranker.predict(X[900:1300])) for ranker in (drawn, at_once))
-    assert error < 1.15 * of_all
-    assert error < 0.95 * mean_absolute_error(y[900:1300], OrdinalRanker().fit(X[:200], y[:200]).predict(X[900:1300]))
-    left_out = drawn.metric_.neighborhoods_
-    assert len(np.unique(left_out.rows)) > 100
-    assert left_out.indices.max() > 800
-    assert not (left_out.indices == left_out.rows[:, None]).any()
-
-
 def test_a_few_unlabelled_samples_among_many_are_left_out(graded):
     X, y = graded
     few = OrdinalMetric().fit(X, y, unlabeled=X[: len(X) // 11] + 0.1)
     np.testing.assert_array_equal(few.transform(X), OrdinalMetric().fit(X, y).transform(X))
-
-
-def test_the_same_random_state_gives_the_same_metric(monkeypatch):
-    monkeypatch.setattr(ordinal_metric, "EXACT_SAMPLES", 100)
-    monkeypatch.setattr(ordinal_metric, "LANDMARKS", 50)
-    X, y = curved(700, lambda t: np.floor(5 * t))
-    one, same, other = (OrdinalMetric(random_state=seed).fit(X, y) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.transform(X), same.transform(X))
-    assert not np.array_equal(one.landmarks_, other.landmarks_)

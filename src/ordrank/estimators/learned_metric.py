@@ -14,13 +14,20 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ordrank._types import FloatArray, SolverResult
 from ordrank.errors import InputError, warn_caller
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
+from ordrank.smoothing import row_blocks
 
 
-def check_size(X: NDArray[np.floating]) -> None:
+def check_size(X: NDArray[np.floating], bounds: FloatArray) -> None:
     """Refuse features that cannot be squared: objectives do so in the type of X, and in high powers in double."""
-    size = float(np.abs(X).max())
+    size = float(np.abs(bounds).max())
     if not 1e-18 < size < min(1e18, float(np.finfo(X.dtype).max) ** 0.5 / X.size):
         raise InputError(f"features up to {size:.1g} leave the range of arithmetic when squared; scale them")
+
+
+def extremes(X: NDArray[np.floating]) -> FloatArray:
+    """Smallest and largest element of X, a block of rows at a time; not finite if any element is not."""
+    parts = [(X[rows].min(), X[rows].max()) for rows in row_blocks(*X.shape)]
+    return np.array([np.min([low for low, _ in parts]), np.max([high for _, high in parts])], dtype=np.float64)
 
 
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -68,11 +75,16 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[np.floating], OrdinalLabels]:
         """Checked samples, not centred, and grouped labels."""
         values, names = encode_labels(y)
-        X, values = validate_data(self, X, values, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
+        # Whether they are finite is seen below, in the pass that looks at their size.
+        checks: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2}
+        X, values = validate_data(self, X, values, y_numeric=True, ensure_all_finite=False, **checks)
+        bounds = extremes(X)
+        if not np.isfinite(bounds).all():
+            check_array(X, estimator=self, input_name="X")  # has the sentence for this
         labels = ordinal_labels(values, names)
-        if not (X[0] != X).any():
+        if all(not (X[0] != X[rows]).any() for rows in row_blocks(*X.shape)):
             raise InputError("all samples are identical: every feature is constant, there is no distance to learn")
-        check_size(X)
+        check_size(X, bounds)
         return X, labels
 
     def _record(self, result: SolverResult, hint: str) -> None:

@@ -17,9 +17,13 @@ from ordrank._types import FloatArray, IntArray
 from ordrank.errors import InputError, warn_caller
 from ordrank.estimators.ballots import Neighborhoods
 from ordrank.estimators.labels import OrdinalLabels
+from ordrank.estimators.order_map import draw_rows
 from ordrank.neighbors import k_nearest
 
 FOLDS = 5
+# Most samples whose neighbours are looked for.
+ASKED = 1500
+_FIELDS = ("rows", "indices", "distances")
 
 
 def fit_metric(metric: Any, X: ArrayLike, labels: FloatArray, unlabeled: ArrayLike | None = None) -> None:
@@ -50,7 +54,7 @@ def left_out_neighborhoods(
     """Nearest neighbours of samples of which the metric has not seen the labels.
 
     A metric that knows them in closed form is asked, the plain distance needs no fit, and any other metric is
-    fitted again on five folds.
+    fitted again on five folds. Of many samples 1500 are drawn for which neighbours are looked for, among all.
 
     Parameters
     ----------
@@ -69,9 +73,9 @@ def left_out_neighborhoods(
     Neighborhoods or None
         None where the samples are too few to leave some out, or the metric cannot be fitted without them.
     """
+    drawn = draw_rows(len(embedding), ASKED, np.random.default_rng(0))
     if isinstance(metric, str):
-        rows = np.arange(len(embedding))
-        return Neighborhoods(rows, *k_nearest(embedding, embedding, min(k, len(rows) - 1), exclude_self=True))
+        return _plain(embedding, drawn, min(k, len(embedding) - 1))
     known = getattr(metric, "neighborhoods_", None)
     if known is not None:
         return known
@@ -79,7 +83,7 @@ def left_out_neighborhoods(
     if any(len(np.unique(labels.index[rest])) < 2 for rest, _ in folds):
         return None
     try:
-        return _by_folds(metric, X, labels, unlabeled, folds, k)
+        return _by_folds(metric, X, labels, unlabeled, folds, drawn, k)
     except ValueError as error:
         warn_caller(
             f"votes were not chosen, because {type(metric).__name__} cannot be fitted without a fifth of the samples "
@@ -89,12 +93,22 @@ def left_out_neighborhoods(
         return None
 
 
+def _plain(points: NDArray[np.floating], rows: IntArray, k: int) -> Neighborhoods:
+    """Nearest neighbours of some points among the others."""
+    indices, distances = k_nearest(points, points[rows], k + 1)
+    own = indices == rows[:, None]
+    own[~own.any(axis=1), -1] = True  # among so many copies of itself that it was not found
+    shape = len(rows), k
+    return Neighborhoods(rows, indices[~own].reshape(shape), distances[~own].reshape(shape))
+
+
 def _by_folds(
     metric: Any,
     X: Any,
     labels: OrdinalLabels,
     unlabeled: ArrayLike | None,
     folds: Sequence[tuple[IntArray, IntArray]],
+    drawn: IntArray,
     k: int,
 ) -> Neighborhoods:
     samples = X.tocsr() if hasattr(X, "tocsr") else X  # not every sparse matrix has rows
@@ -103,17 +117,19 @@ def _by_folds(
         return samples.iloc[part] if hasattr(samples, "iloc") else samples[part]
 
     k = min(k, *(len(rest) for rest, _ in folds))
-    indices = np.empty((len(labels.values), k), dtype=np.int64)
-    distances = np.empty((len(labels.values), k))
-    for rest, held in folds:
+    parts: list[Neighborhoods] = []
+    for rest, others in folds:
+        held = np.intersect1d(others, drawn)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is wrong was said when the metric was fitted with all samples
             fold = clone(metric)
             fit_metric(fold, rows(rest), labels.values[rest], unlabeled)
         points, queries = (np.asarray(fold.transform(rows(part))) for part in (rest, held))
-        nearest, distances[held] = k_nearest(points, queries, k)
-        indices[held] = rest[nearest]
-    return Neighborhoods(np.arange(len(indices)), indices, distances)
+        nearest, distances = k_nearest(points, queries, k)
+        parts.append(Neighborhoods(held, rest[nearest], distances))
+    rows, indices, distances = (np.concatenate([getattr(part, name) for part in parts]) for name in _FIELDS)
+    order = np.argsort(rows)
+    return Neighborhoods(rows[order], indices[order], distances[order])
 
 
 def _folds(labels: OrdinalLabels) -> list[tuple[IntArray, IntArray]]:

@@ -11,12 +11,21 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.estimators.ballots import USUAL_LOCALITY, Ballots, clearly_more
-from ordrank.smoothing import KernelMap, LinearMap, RidgeFit, RidgePath, graph_laplacian
+from ordrank.smoothing import (
+    KernelMap,
+    LinearMap,
+    Moments,
+    RidgePath,
+    graph_laplacian,
+    mean_and_size,
+    moments_of,
+    near_mean,
+    row_blocks,
+)
 from ordrank.smoothing.kernels import LINEAR_SHARE
 
 SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -40,7 +49,6 @@ HOPELESS = 1.25
 UNCERTAIN_SAMPLES = 200
 # Recipes this much less probable than the most probable one are left out of the mean.
 LEAST_SHARE = 0.02
-ROWS_AT_ONCE = 2000
 
 
 @dataclass(frozen=True)
@@ -125,13 +133,82 @@ class Pictures:
         """The samples without, (N - n, d)."""
         return self.X[len(self.Y) :]
 
+    def joined(self, others: NDArray[np.floating]) -> Pictures:
+        """The labelled samples, joined by a graph with these unlabelled ones if there are any."""
+        X = np.vstack([self.labelled, others])
+        return Pictures(X, self.Y, self.weights, graph_laplacian(X) if len(others) else None)
+
+
+def unit_size(X: NDArray[np.floating], mean: FloatArray, size: float) -> NDArray[np.floating]:
+    """Samples (n, d) about their mean (d,), in units of their size, of the same type."""
+    return np.asarray((X - mean.astype(X.dtype)) / X.dtype.type(size))
+
+
+@dataclass(frozen=True)
+class Samples:
+    """All labelled samples, however many: as they were given, and brought to unit size only a block at a time.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        May be larger than memory, for example a ``numpy.memmap``.
+    mean, size : ndarray of shape (d,) and float
+        With which they are brought to unit mean square.
+    index : ndarray of shape (n,)
+        Which label each sample has.
+    positions : ndarray of shape (m, s)
+        Ideal positions of the labels, of weighted mean zero.
+    weights : ndarray of shape (n,)
+    sums : Moments, optional
+        Of the samples as they are, where they are known already.
+    """
+
+    X: NDArray[np.floating]
+    mean: FloatArray
+    size: float
+    index: IntArray
+    positions: FloatArray
+    weights: FloatArray
+    sums: Moments | None = None
+
+    @classmethod
+    def measured(
+        cls, X: NDArray[np.floating], index: IntArray, positions: FloatArray, weights: FloatArray, *, linear: bool
+    ) -> Samples:
+        """Find mean and size; of many samples of which a linear map may be learned, all sums in the same pass."""
+        given = cls(X, np.zeros(X.shape[1]), 1.0, index, positions, weights)
+        if len(X) <= SEARCH_SAMPLES or X.shape[1] > SEARCH_SAMPLES or not linear:
+            mean, size = mean_and_size(X, weights)
+            return replace(given, mean=mean, size=size)
+        sums = given.sums_about(near_mean(X))
+        return replace(given, mean=sums.mean, size=sums.size(), sums=sums)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def unit(self, rows: IntArray | slice) -> NDArray[np.floating]:
+        """Some of them, at unit size."""
+        return unit_size(self.X[rows], self.mean, self.size)
+
+    def targets(self, rows: IntArray | slice) -> tuple[FloatArray, FloatArray]:
+        """Positions (r, s) and weights (r,) of some of them."""
+        return self.positions[self.index[rows]], self.weights[rows]
+
     def draw(self, rows: IntArray, others: NDArray[np.floating]) -> Pictures:
-        """Some of the labelled samples, joined by a graph with unlabelled ones if there are any."""
-        Y, weights = self.Y[rows], self.weights[rows]
-        if len(rows) < len(self.Y):
+        """Some of them, joined by a graph with unlabelled samples of unit size if there are any."""
+        Y, weights = self.targets(rows)
+        if len(rows) < len(self):
             Y = Y - np.average(Y, axis=0, weights=weights)
-        X = np.vstack([self.labelled[rows], others])
-        return Pictures(X, Y, weights, graph_laplacian(X) if len(others) else None)
+        return Pictures(self.unit(rows), Y, weights).joined(others)
+
+    def moments(self) -> Moments:
+        """Sums over the samples at unit size."""
+        sums, size = self.sums or self.sums_about(self.mean), self.size
+        return replace(sums, mean=(sums.mean - self.mean) / size, gram=sums.gram / size**2, cross=sums.cross / size)
+
+    def sums_about(self, near: FloatArray) -> Moments:
+        """Sums over the samples as they are, about a point near their mean: one pass."""
+        return moments_of(((self.X[rows], *self.targets(rows)) for rows in row_blocks(*self.X.shape)), near)
 
 
 @dataclass(frozen=True)
@@ -182,43 +259,47 @@ class Design:
         self.feature_map, self._pictures = feature_map, pictures
         self._rotation: FloatArray | None = None
         self._roughness: FloatArray | None = None
-        if pictures.laplacian is None:
-            self._features = feature_map.features(pictures.labelled)
-            return
-        everything = feature_map.features(pictures.X)
-        roughness, self._rotation = np.linalg.eigh(everything.T @ (pictures.laplacian @ everything))
-        self._roughness = np.maximum(roughness, 0.0)
-        self._features = everything[: len(pictures.Y)] @ self._rotation
+        everything = pictures.labelled if pictures.laplacian is None else pictures.X
+        features = feature_map.features(everything)
+        if pictures.laplacian is not None:
+            roughness, self._rotation = np.linalg.eigh(features.T @ (pictures.laplacian @ features))
+            self._roughness = np.maximum(roughness, 0.0)
+            features = features[: len(pictures.Y)] @ self._rotation
+        self._features: FloatArray = features
 
     def path(self, nu: float) -> RidgePath:
         """Ridge regression of the positions for a weight of the graph."""
         return RidgePath(self._features * self._scales(nu), self._pictures.Y, self._pictures.weights)
 
-    def solve(self, pictures: Pictures, nu: float, ridge: float) -> tuple[FloatArray, FloatArray]:
-        """Ridge regression of more labelled samples than fit into memory as features, a block at a time.
+    def path_of_all(self, samples: Samples, rows: IntArray, nu: float) -> RidgePath:
+        """The same for all samples, of which the design has only ``rows``: one pass, no features are kept.
 
-        Returns
-        -------
-        coefficients : ndarray of shape (p, s)
-        feature_mean : ndarray of shape (p,)
+        Features that are the samples themselves are multiplied in their own precision, others in double.
         """
-        p, s = self._features.shape[1], pictures.Y.shape[1]
-        shift = self._features.mean(axis=0) * self._scales(nu)
-        total, gram, right = np.zeros(p), np.zeros((p, p)), np.zeros((p, s))
-        for start in range(0, len(pictures.Y), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
-            features = self.feature_map.features(pictures.labelled[rows])
-            if self._rotation is not None:
-                features = features @ self._rotation
-            root = np.sqrt(pictures.weights[rows, None])
-            weighted = root * (features * self._scales(nu) - shift)
-            total += root[:, 0] @ weighted
-            gram += weighted.T @ weighted
-            right += weighted.T @ (root * pictures.Y[rows])
-        mean = total / pictures.weights.sum()
-        gram -= np.outer(total, mean)
-        gram[np.diag_indices(p)] += ridge
-        return scipy.linalg.solve(gram, right, assume_a="pos"), shift + mean
+        if self._plain:
+            moments = samples.moments()
+        else:
+            near = self.feature_map.features(self._pictures.labelled).mean(axis=0)
+            blocks = (
+                (self.feature_map.features(samples.unit(part)), *samples.targets(part))
+                for part in row_blocks(len(samples), len(near))
+            )
+            moments = moments_of(blocks, near)
+        if self._rotation is not None:
+            moments = moments.changed(self._rotation * self._scales(nu))
+        Y, weights = samples.targets(rows)
+        return RidgePath(self._features * self._scales(nu), Y, weights, moments)
+
+    def features_of(self, X: NDArray[np.floating], nu: float) -> NDArray[np.floating]:
+        """Features (n, p) of a path for samples of unit size (n, d); samples themselves keep their type."""
+        features = X if self._plain else self.feature_map.features(X)
+        return features if self._rotation is None else features @ (self._rotation * self._scales(nu))
+
+    def scatter(self, nu: float) -> float:
+        """Total weighted scatter of the features of its samples."""
+        weights, features = self._pictures.weights, self._features * self._scales(nu)
+        mean = weights @ features / weights.sum()
+        return float(weights @ np.einsum("ij,ij->i", features, features) - weights.sum() * (mean @ mean))
 
     def order_map(self, coefficients: FloatArray, feature_mean: FloatArray, nu: float) -> OrderMap:
         """Return the map whose coefficients (p, s) of a path's features these are."""
@@ -230,22 +311,42 @@ class Design:
         C, landmarks = features.on_landmarks(B), features.landmarks
         return OrderMap(LINEAR_SHARE * landmarks.T @ C, offset, landmarks, {features.sharpness: C})
 
+    @property
+    def _plain(self) -> bool:
+        """Whether the features of the map are the samples themselves."""
+        return isinstance(self.feature_map, LinearMap) and self.feature_map.plain
+
     def _scales(self, nu: float) -> FloatArray:
         if self._roughness is None:
             return np.ones(self._features.shape[1])
         return np.asarray(1 / np.sqrt(1 + nu * self._roughness))
 
 
-def fit_recipes(
-    pictures: Pictures, landmarks: NDArray[np.floating], recipes: Iterable[Recipe]
-) -> Iterator[tuple[Design, RidgeFit, Recipe]]:
-    """Fit recipes that are grouped by kernel and graph, each of which is prepared once."""
+def paths_of(
+    recipes: Iterable[Recipe],
+    pictures: Pictures,
+    everything: Samples,
+    rows: IntArray,
+    landmarks: NDArray[np.floating],
+) -> Iterator[tuple[Recipe, Design, RidgePath]]:
+    """Return what recipes, grouped by kernel and graph, have in common, which is made once.
+
+    Parameters
+    ----------
+    recipes : iterable of Recipe
+    pictures : Pictures
+        Samples by which was chosen.
+    everything : Samples
+    rows : ndarray
+        Those of them that are the labelled ones of ``pictures``; the paths are those of all.
+    landmarks : ndarray of shape (m, d)
+    """
     for sharpness, of_kernel in groupby(recipes, key=lambda recipe: recipe.sharpness):
         design = Design(pictures, feature_map(pictures.X, landmarks, sharpness))
         for nu, of_graph in groupby(of_kernel, key=lambda recipe: recipe.nu):
-            path = design.path(nu)
+            path = design.path(nu) if len(rows) == len(everything) else design.path_of_all(everything, rows, nu)
             for recipe in of_graph:
-                yield design, path.at(recipe.alpha), recipe
+                yield recipe, design, path
 
 
 def choose_recipes(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator) -> list[Candidate]:
@@ -273,7 +374,7 @@ def choose_recipes(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np
     """
     if len(pictures.others) > SEARCH_SAMPLES:
         others = draw_landmarks(pictures.others, SEARCH_SAMPLES, rng)
-        pictures = pictures.draw(np.arange(len(labels)), others)
+        pictures = pictures.joined(others)
     trials = _try_all(pictures, labels, grids, rng)
     eligible = _with_or_without_graph(trials)
     graded = [(trial, trial.errors) for trial in _to_be_graded(eligible) if trial.errors is not None]

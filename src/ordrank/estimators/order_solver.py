@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, Iterate, SolverResult
 from ordrank.backend import backend_of
@@ -17,22 +21,34 @@ CLOSED_FORM = "closed form"
 
 def closed_form(fit: RidgeFit) -> SolverResult:
     """Record of the solution without a local term: one step from zero."""
-    objective, solution = _objective(fit, None)
+    value_and_gradient, solution = _ridge_objective(fit), fit.coefficients()
     points = []
-    for x, step in ((np.zeros_like(solution), 1.0), (solution, 0.0)):
-        value, gradient = objective.value_and_gradient(x, objective.image(x))
+    for B, step in ((np.zeros_like(solution), 1.0), (solution, 0.0)):
+        value, gradient = value_and_gradient(B)
         points.append(Iterate(value, float(np.linalg.norm(gradient)), step))
-    return SolverResult(solution, points[-1].value, 1, 2, CLOSED_FORM, True, tuple(points))
+    return SolverResult(_flat(solution), points[-1].value, 1, 2, CLOSED_FORM, True, tuple(points))
 
 
 def with_local_term(
-    fit: RidgeFit, neighbors: TargetNeighbors, *, mu: float, tau: float, max_iter: int, tol: float
+    fit: RidgeFit,
+    features: NDArray[np.floating],
+    Y: NDArray[np.floating],
+    weights: FloatArray,
+    neighbors: TargetNeighbors,
+    *,
+    mu: float,
+    tau: float,
+    max_iter: int,
+    tol: float,
 ) -> SolverResult:
     """Minimise with the local term, from the solution without it.
 
     Parameters
     ----------
     fit : RidgeFit
+        The solution without it.
+    features, Y, weights : ndarray of shape (n, p), (n, s) and (n,)
+        Of all samples; their type is that of the products. Features have weighted mean zero.
     neighbors : TargetNeighbors
         In samples of unit size; without any there is no such term.
     mu, tau : float
@@ -42,22 +58,39 @@ def with_local_term(
     """
     if not len(neighbors):
         return closed_form(fit)
-    Y = fit.path.Y
     pairs = backend_of(Y).pairs(neighbors.first, neighbors.second, len(Y), Y)
     local = LocalityTerm(pairs, tau * neighbors.squared_distances, mu / len(neighbors))
-    objective, start = _objective(fit, local)
-    return lbfgs(objective, start, max_iter=max_iter, tol=tol)
+    objective = _objective(fit, features, Y, weights, local)
+    return lbfgs(objective, _flat(fit.coefficients()).astype(Y.dtype), max_iter=max_iter, tol=tol)
 
 
-def _objective(fit: RidgeFit, local: LocalityTerm | None) -> tuple[CMDSObjective, FloatArray]:
-    """The objective per unit of weight, and the point of the ridge solution."""
-    path, total = fit.path, fit.path.weights.sum()
-    objective = CMDSObjective(
-        path.centred / path.root[:, None],
-        path.Y,
+def _ridge_objective(fit: RidgeFit) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+    """Value and gradient per unit of weight, from the samples or from the sums over them."""
+    path, moments = fit.path, fit.path.moments
+    if moments is not None:
+        return lambda B: moments.objective(B, fit.ridge)
+    objective = _objective(fit, path.centred / path.root[:, None], path.Y, path.weights, None)
+
+    def value_and_gradient(B: FloatArray) -> tuple[float, FloatArray]:
+        x = _flat(B)
+        return objective.value_and_gradient(x, objective.image(x))
+
+    return value_and_gradient
+
+
+def _objective(fit: RidgeFit, features: Any, Y: Any, weights: FloatArray, local: LocalityTerm | None) -> CMDSObjective:
+    """The objective per unit of weight."""
+    total = fit.path.total
+    return CMDSObjective(
+        features,
+        Y,
         local,
-        alpha=fit.alpha * path.scatter / total,
+        alpha=fit.alpha * fit.path.scatter / total,
         free_scale=False,
-        weights=path.weights / total,
+        weights=(weights / total).astype(Y.dtype, copy=False),
     )
-    return objective, objective.pack(np.ascontiguousarray(fit.coefficients().T), 1.0)
+
+
+def _flat(B: FloatArray) -> FloatArray:
+    """Unknowns of the objective, from coefficients (p, s)."""
+    return np.ascontiguousarray(B.T).reshape(-1)

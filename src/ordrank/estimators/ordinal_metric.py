@@ -19,7 +19,7 @@ from ordrank.errors import InputError
 from ordrank.estimators.ballots import Ballots
 from ordrank.estimators.label_positions import place_by_value, place_labels
 from ordrank.estimators.labels import OrdinalLabels
-from ordrank.estimators.learned_metric import LearnedMetric, check_size
+from ordrank.estimators.learned_metric import LearnedMetric, check_size, extremes
 from ordrank.estimators.linear_metric import MahalanobisDistance
 from ordrank.estimators.order_map import (
     ALPHAS,
@@ -27,21 +27,24 @@ from ordrank.estimators.order_map import (
     SEARCH_SAMPLES,
     SHARPNESSES,
     Candidate,
+    Design,
     Grids,
     OrderMap,
     Pictures,
     Recipe,
+    Samples,
     choose_recipes,
     draw_landmarks,
     draw_rows,
-    fit_recipes,
     mean_map,
+    paths_of,
+    unit_size,
 )
 from ordrank.estimators.order_solver import closed_form, with_local_term
 from ordrank.estimators.parameters import check_choice, check_integer, check_number
 from ordrank.estimators.weights import weigh_samples
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import RidgeFit, mean_smoother
+from ordrank.smoothing import RidgeFit, mean_smoother, row_blocks
 from ordrank.smoothing.kernels import gaussians
 
 USUAL_COMPONENTS = 2
@@ -52,7 +55,7 @@ LANDMARKS = 1000
 MOST_UNLABELED = 4000
 # Most samples on which locality and votes are tried.
 BALLOTS = 1500
-# Fewer where their distances to all samples would be more than so many numbers, but no fewer than these.
+# Fewer of more than 4000 samples, down to these: a large fit has better things to do.
 BALLOT_ELEMENTS = 6_000_000
 FEW_BALLOTS = 300
 _BLOCK_ELEMENTS = 4_000_000
@@ -246,7 +249,7 @@ class OrdinalMetric(LearnedMetric):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         everything, others = self._prepare(samples, labels, weights, others, rng)
         rows = np.arange(len(samples))
-        if len(rows) > SEARCH_SAMPLES and self.mu == 0:
+        if len(rows) > SEARCH_SAMPLES:
             rows = draw_rows(len(rows), SEARCH_SAMPLES, rng)
         pictures = everything.draw(rows, others)
         # Limits of threads hold for the whole process: two fits at a time would lift each other's.
@@ -299,7 +302,7 @@ class OrdinalMetric(LearnedMetric):
             return X[:0]
         others: NDArray[np.floating] = validate_data(self, unlabeled, reset=False, dtype=X.dtype, ensure_min_samples=0)
         if len(others):
-            check_size(others)
+            check_size(others, extremes(others))
         return others
 
     def _prepare(
@@ -309,20 +312,18 @@ class OrdinalMetric(LearnedMetric):
         weights: FloatArray,
         others: NDArray[np.floating],
         rng: np.random.Generator,
-    ) -> tuple[Pictures, NDArray[np.floating]]:
-        """Bring samples and positions to unit mean square, and choose the unlabelled samples that matter."""
+    ) -> tuple[Samples, NDArray[np.floating]]:
+        """Find what brings samples and positions to unit mean square, and the unlabelled samples that matter."""
         self.labels_ = labels.distinct
-        share = weights / weights.sum()
-        self.mean_ = share @ X.astype(np.float64, copy=False)
-        centred = X - self.mean_.astype(X.dtype)
-        self.size_ = float(np.sqrt(share @ np.einsum("ij,ij->i", centred, centred, dtype=np.float64)))
+        self.label_positions_ = self._place(labels, np.bincount(labels.index, weights).astype(np.float64))
+        linear = self.kernel != "rbf"
+        everything = Samples.measured(X, labels.index, self.label_positions_, weights, linear=linear)
+        self.mean_, self.size_ = everything.mean, everything.size
         if self.size_ == 0:
             raise InputError("all samples that count are identical; there is no distance to learn")
-        self.label_positions_ = self._place(labels, np.bincount(labels.index, weights).astype(np.float64))
-        Y = self.label_positions_[labels.index]
         pointless = len(others) < FEW_UNLABELED * len(X) if _is_auto(self.nu) else self.nu == 0
         others = others[:0] if pointless else draw_landmarks(others, MOST_UNLABELED, rng)
-        return Pictures(self._unit(X), Y, weights), self._unit(others)
+        return everything, self._unit(others)
 
     def _place(self, labels: OrdinalLabels, label_weights: FloatArray) -> FloatArray:
         """Ideal positions of the labels, of weighted mean square 1; zero beyond the dimensions that they fill."""
@@ -341,7 +342,7 @@ class OrdinalMetric(LearnedMetric):
         self,
         recipes: dict[Recipe, float],
         pictures: Pictures,
-        everything: Pictures,
+        everything: Samples,
         labels: OrdinalLabels,
         rows: IntArray,
         rng: np.random.Generator,
@@ -351,21 +352,22 @@ class OrdinalMetric(LearnedMetric):
             delattr(self, name)  # of an earlier fit of another kind
         most_probable = max(recipes, key=lambda recipe: recipes[recipe])
         self.sharpness_, self.nu_, self.alpha_ = most_probable.sharpness, most_probable.nu, most_probable.alpha
-        exact = max(len(pictures.X), len(labels.values)) <= EXACT_SAMPLES
+        exact = max(len(pictures.X), len(everything)) <= EXACT_SAMPLES
         landmarks = pictures.X if exact else draw_landmarks(pictures.X, LANDMARKS, rng)
         maps, smoothers = [], []
-        for design, fit, recipe in fit_recipes(pictures, landmarks, recipes):
+        for recipe, design, path in paths_of(recipes, pictures, everything, rows, landmarks):
+            alpha = recipe.alpha
+            if len(rows) < len(everything) and _is_auto(self.alpha):
+                # How large errors are does not depend on the number of samples, and so does not the best ridge: it is
+                # that of the sample, and a smaller share of the scatter of all.
+                alpha = self.alpha_ = alpha * design.scatter(recipe.nu) / path.scatter
+            fit = path.at(alpha)
             if recipe == most_probable and self.mu == 0:
                 self._record(closed_form(fit), "")
-            if len(rows) < len(labels.values):
-                # The ridge is that of the sample: how large errors are does not depend on the number of samples.
-                solution = design.solve(everything, recipe.nu, fit.ridge)
-            else:
-                solution = self._coefficients(fit, pictures, labels), fit.path.feature_mean
-            maps.append(design.order_map(*solution, recipe.nu))
+            maps.append(design.order_map(self._coefficients(fit, design, everything), path.feature_mean, recipe.nu))
             smoothers.append(fit.smoother)
         self._keep(mean_map(maps, list(recipes.values())), everything.X.dtype)
-        n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(labels.values)))
+        n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(everything)))
         ballots = Ballots(pictures.labelled, labels.values[rows], n_ballots, rng)
         order = mean_smoother(smoothers, list(recipes.values())).squared_distances_left_out(ballots.rows)
         self.locality_ = ballots.choose_locality(order) if _is_auto(self.locality) else float(self.locality)
@@ -387,14 +389,23 @@ class OrdinalMetric(LearnedMetric):
         # The local term is not linear in the positions: a mean of its solutions would solve nothing.
         return recipes if self.mu == 0 else {max(recipes, key=lambda recipe: recipes[recipe]): 1.0}
 
-    def _coefficients(self, fit: RidgeFit, pictures: Pictures, labels: OrdinalLabels) -> FloatArray:
+    def _coefficients(self, fit: RidgeFit, design: Design, everything: Samples) -> FloatArray:
         """Coefficients of the order map, (p, s): the closed form, and from there the solver if μ > 0."""
         if self.mu == 0:
             return fit.coefficients()
-        neighbors = target_neighbors(pictures.labelled.astype(np.float64), labels.index, self.n_neighbors)
-        result = with_local_term(fit, neighbors, mu=self.mu, tau=self.tau, max_iter=self.max_iter, tol=self.tol)
+        path, unit = fit.path, everything.unit(slice(None))
+        if path.moments is None:
+            neighbors = target_neighbors(unit.astype(np.float64), everything.index, self.n_neighbors)
+            features, Y = path.centred / path.root[:, None], path.Y
+        else:  # of many samples in single precision no double copy is made
+            neighbors = target_neighbors(unit, everything.index, self.n_neighbors)
+            features = design.features_of(unit, self.nu_)
+            features -= path.feature_mean.astype(features.dtype)
+            Y = self.label_positions_[everything.index].astype(features.dtype)
+        solver: dict[str, Any] = {"mu": self.mu, "tau": self.tau, "max_iter": self.max_iter, "tol": self.tol}
+        result = with_local_term(fit, features, Y, everything.weights, neighbors, **solver)
         self._record(result, "Raise max_iter, or lower mu.")
-        return np.asarray(result.x).reshape(self.n_components_, -1).T
+        return np.asarray(result.x, dtype=np.float64).reshape(self.n_components_, -1).T
 
     def _keep(self, order: OrderMap, dtype: Any) -> None:
         """Keep what ``transform`` needs."""
@@ -406,7 +417,7 @@ class OrdinalMetric(LearnedMetric):
             self.coefficients_ = np.stack(list(order.coefficients.values())).astype(dtype)
 
     def _unit(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
-        return np.asarray((X - self.mean_.astype(X.dtype)) / X.dtype.type(self.size_))
+        return unit_size(X, self.mean_, self.size_)
 
     def _order(self, unit: NDArray[np.floating]) -> FloatArray:
         """Positions of samples of unit size, (n, s), a block at a time."""
@@ -423,9 +434,13 @@ class OrdinalMetric(LearnedMetric):
 
     def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         """Order map in the first s columns, then λ times the samples of unit size, if λ is not 0."""
-        unit = self._unit(X)
-        order = self._order(unit).astype(X.dtype, copy=False)
-        return order if self.locality_ == 0 else np.hstack([order, X.dtype.type(self.locality_) * unit])
+        embedded = np.empty((len(X), self._n_features_out), dtype=X.dtype)
+        for rows in row_blocks(*X.shape):
+            unit = self._unit(X[rows])
+            embedded[rows, : self.n_components_] = self._order(unit)
+            if self.locality_ > 0:
+                np.multiply(unit, X.dtype.type(self.locality_), out=embedded[rows, self.n_components_ :])
+        return embedded
 
     def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
         unit = self._unit(first), self._unit(second)

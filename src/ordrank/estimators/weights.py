@@ -36,8 +36,9 @@ def weigh_samples(
         counted = weights > 0
         if not counted.any():
             raise InputError("Sample weights must contain at least one non-zero number.")
-        X, weights = X[counted], weights[counted]
-        labels = ordinal_labels(labels.values[counted], labels.names)
+        if not counted.all():
+            X, weights = X[counted], weights[counted]
+            labels = ordinal_labels(labels.values[counted], labels.names)
     if balanced:
         weights = weights / np.bincount(labels.index, weights)[labels.index]
     return X, labels, weights / weights.mean()

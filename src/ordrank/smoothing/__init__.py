@@ -2,7 +2,21 @@
 
 from ordrank.smoothing.graph import graph_laplacian
 from ordrank.smoothing.kernels import KernelMap, LinearMap
+from ordrank.smoothing.moments import Moments, mean_and_size, moments_of, near_mean, row_blocks
 from ordrank.smoothing.ridge import RidgeFit, RidgePath
 from ordrank.smoothing.smoother import Smoother, mean_smoother
 
-__all__ = ["KernelMap", "LinearMap", "RidgeFit", "RidgePath", "Smoother", "graph_laplacian", "mean_smoother"]
+__all__ = [
+    "KernelMap",
+    "LinearMap",
+    "Moments",
+    "RidgeFit",
+    "RidgePath",
+    "Smoother",
+    "graph_laplacian",
+    "mean_and_size",
+    "mean_smoother",
+    "moments_of",
+    "near_mean",
+    "row_blocks",
+]

@@ -36,6 +36,11 @@ class LinearMap:
             kept = values > _RANK * values[-1]
             self._basis = samples.T @ (vectors[:, kept] / np.sqrt(values[kept]))
 
+    @property
+    def plain(self) -> bool:
+        """Whether the features are the samples themselves."""
+        return self._basis is None
+
     def features(self, X: NDArray[np.floating]) -> FloatArray:
         """Samples (n, d) to features (n, p), in double precision."""
         samples = np.asarray(X, dtype=np.float64)

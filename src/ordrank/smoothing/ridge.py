@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ordrank._types import FloatArray, IntArray
+from ordrank.smoothing.moments import Moments
 from ordrank.smoothing.smoother import Smoother
 
 _RANK = 1e-12
@@ -26,23 +27,38 @@ class RidgePath:
         Targets with weighted mean zero.
     weights : ndarray of shape (n,)
         ω, positive.
+    moments : Moments, optional
+        Of many more samples, of which these are some: the solutions are then those for all of them, and so is what
+        happens when one of these is left out.
     """
 
-    def __init__(self, F: FloatArray, Y: FloatArray, weights: FloatArray) -> None:
-        self.Y, self.weights = Y, weights
+    def __init__(self, F: FloatArray, Y: FloatArray, weights: FloatArray, moments: Moments | None = None) -> None:
+        self.Y, self.weights, self.moments = Y, weights, moments
         self.root = np.sqrt(weights)
-        self.feature_mean: FloatArray = weights @ F / weights.sum()
+        self.total = float(weights.sum()) if moments is None else moments.total
+        self.n_samples = len(Y) if moments is None else moments.n_samples
+        self.feature_mean: FloatArray = weights @ F / weights.sum() if moments is None else moments.mean
         self.centred: FloatArray = self.root[:, None] * (F - self.feature_mean)
-        n, p = F.shape
-        values, vectors = np.linalg.eigh(self.centred.T @ self.centred if p <= n else self.centred @ self.centred.T)
+        in_features = moments is not None or F.shape[1] <= len(F)
+        if moments is not None:
+            values, vectors = np.linalg.eigh(moments.gram)
+        else:
+            values, vectors = np.linalg.eigh(
+                self.centred.T @ self.centred if in_features else self.centred @ self.centred.T
+            )
         kept = values > _RANK * max(values[-1], np.finfo(np.float64).tiny)
         self.spectrum: FloatArray = values[kept]
-        vectors = vectors[:, kept]
-        self.basis: FloatArray = self.centred @ vectors / np.sqrt(self.spectrum) if p <= n else vectors
+        self.vectors: FloatArray = vectors[:, kept]
+        self.basis: FloatArray = self.centred @ self.vectors / np.sqrt(self.spectrum) if in_features else self.vectors
         self.squared_basis: FloatArray = self.basis**2
-        self.along: FloatArray = self.basis.T @ (self.root[:, None] * Y)
+        if moments is None:
+            self.along: FloatArray = self.basis.T @ (self.root[:, None] * Y)
+            target_square = float(np.sum(weights[:, None] * Y**2))
+        else:
+            self.along = self.vectors.T @ moments.cross / np.sqrt(self.spectrum)[:, None]
+            target_square = moments.target_square
         self.scatter = float(self.spectrum.sum())
-        self.outside = float(np.sum(weights[:, None] * Y**2) - np.sum(self.along**2))
+        self.outside = target_square - float(np.sum(self.along**2))
 
     def at(self, alpha: float) -> RidgeFit:
         """Return the solution with the ridge α."""
@@ -71,7 +87,7 @@ class RidgeFit:
     def smoother(self) -> Smoother:
         """The map from targets to positions."""
         path = self.path
-        leverage = path.squared_basis @ self.shrinkage + path.weights / path.weights.sum()
+        leverage = path.squared_basis @ self.shrinkage + path.weights / path.total
         return Smoother(path.Y, self.positions, path.weights, leverage, self._influence)
 
     @cached_property
@@ -82,7 +98,7 @@ class RidgeFit:
         constant: ½ log(yᵀC⁻¹y) + ½ log det C / (n - 1).
         """
         path, ridge = self.path, self.ridge
-        n = len(path.Y) - 1
+        n = path.n_samples - 1
         inside = path.spectrum + ridge
         quadratic = float(np.sum(path.along**2 / inside[:, None])) + max(path.outside, 0.0) / ridge
         log_determinant = float(np.log(inside).sum() + (n - len(inside)) * np.log(ridge))
@@ -106,7 +122,10 @@ class RidgeFit:
     def coefficients(self) -> FloatArray:
         """B, (p, s); the position of a sample is ``(features - path.feature_mean) @ B``."""
         path = self.path
-        return path.centred.T @ (path.basis @ (path.along / (path.spectrum + self.ridge)[:, None]))
+        solved = path.along / (path.spectrum + self.ridge)[:, None]
+        if path.moments is None:
+            return path.centred.T @ (path.basis @ solved)
+        return path.vectors @ (np.sqrt(path.spectrum)[:, None] * solved)
 
     @property
     def ridge(self) -> float:
@@ -117,5 +136,5 @@ class RidgeFit:
         path = self.path
         influence = (path.basis[rows] * self.shrinkage) @ path.basis.T
         influence *= path.root[rows, None] / path.root[None, :]
-        influence += (path.weights[rows] / path.weights.sum())[:, None]
+        influence += (path.weights[rows] / path.total)[:, None]
         return np.asarray(influence)
