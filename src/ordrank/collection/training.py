@@ -131,14 +131,13 @@ def _left_out_error(ranker: OrdinalRanker, grades: FloatArray) -> float:
 
 
 def _places(model: Model, X: NDArray[np.float32], grades: FloatArray) -> Iterator[Placed]:
+    blocks = [slice(start, start + _ROWS_PER_BLOCK) for start in range(0, len(X), _ROWS_PER_BLOCK)]
+    vectors = np.vstack([model.place_projected(X[rows]) for rows in blocks])
     graded = ~np.isnan(grades)
-    vectors = model.place_projected(X[graded])
-    known = Places(np.flatnonzero(graded), grades[graded], np.full(len(vectors), np.nan), vectors)
+    known = Places(np.flatnonzero(graded), grades[graded], np.full(graded.sum(), np.nan), vectors[graded])
     voters = Voters(known, index_of(known, model), model)
-    for start in range(0, len(X), _ROWS_PER_BLOCK):
-        rows = slice(start, start + _ROWS_PER_BLOCK)
-        block = model.place_projected(X[rows])
-        yield Placed(block, _estimates(voters, block, grades[rows]))
+    for rows in blocks:
+        yield Placed(vectors[rows], _estimates(voters, vectors[rows], grades[rows]))
 
 
 def _estimates(voters: Voters, vectors: NDArray[np.float32], grades: FloatArray) -> FloatArray:
