@@ -78,9 +78,7 @@ def _ridge_objective(fit: RidgeFit) -> Callable[[FloatArray], tuple[float, Float
     return value_and_gradient
 
 
-def _objective(
-    fit: RidgeFit, features: Any, Y: Any, weights: FloatArray, local: LocalityTerm | None
-) -> CMDSObjective:
+def _objective(fit: RidgeFit, features: Any, Y: Any, weights: FloatArray, local: LocalityTerm | None) -> CMDSObjective:
     """The objective per unit of weight."""
     total = fit.path.total
     return CMDSObjective(

@@ -93,7 +93,9 @@ class OrdinalMetric(LearnedMetric):
     its mean is taken off, p runs over the P pairs of target neighbours. t is the mean square of the features in
     which f is linear and the middle term is a plain ridge: 1 for a linear map without graph, less with one, so that
     α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
-    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set.
+    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Of more
+    than 1500 samples as many are drawn to choose by, and all are learned from, a block at a time: X is never copied
+    as a whole and may be a ``numpy.memmap``, except with μ > 0.
     ``transform`` gives f in the first s columns and λ times the samples of unit size in the other d.
 
     Parameters
@@ -136,9 +138,11 @@ class OrdinalMetric(LearnedMetric):
     Attributes
     ----------
     kernel_, sharpness_, alpha_, nu_, locality_, n_components_
-        What was chosen, or given.
+        What was chosen, or given. Of more than 1500 samples the ridge of those that were drawn serves all, and
+        ``alpha_`` is its share of the features of all.
     candidates_ : list of Candidate
-        Everything that was tried: recipe, score, leave-one-out displacement and mean error of the grades.
+        Everything that was tried: recipe, score, leave-one-out displacement and mean error of the grades; of more
+        than 1500 samples on those that were drawn.
     mean_, size_ : ndarray of shape (d,) and float
         Mean and root mean square of the training samples, with which samples are brought to unit size.
     labels_, label_positions_ : ndarray of shape (m,) and (m, s)
@@ -148,8 +152,8 @@ class OrdinalMetric(LearnedMetric):
     landmarks_, coefficients_, offset_
         f of a kernel map: ``kernel(x, landmarks_) @ coefficients_ - offset_`` for x of unit size.
     neighborhoods_ : Neighborhoods
-        Nearest neighbours of training samples (of those with a weight), each left out of the fit; only if ``mu``
-        is 0.
+        Nearest neighbours of training samples (of those with a weight), each left out of the fit, among all of them
+        or among 1500 that were drawn; only if ``mu`` is 0.
     components_ : ndarray of shape (s + d, d)
         Of a linear map only: ``transform`` is the product with it, up to a constant.
     label_repair_, negative_mass_
@@ -387,7 +391,8 @@ class OrdinalMetric(LearnedMetric):
         path, unit = fit.path, everything.unit(slice(None))
         if path.moments is None:
             neighbors = target_neighbors(unit.astype(np.float64), everything.index, self.n_neighbors)
-            features, Y = path.centred / path.root[:, None], path.Y
+            features: NDArray[np.floating] = path.centred / path.root[:, None]
+            Y: NDArray[np.floating] = path.Y
         else:  # of many samples in single precision no double copy is made
             neighbors = target_neighbors(unit, everything.index, self.n_neighbors)
             features = design.features_of(unit, self.nu_)

@@ -101,9 +101,7 @@ class Moments:
         return float(value) / self.total, (pull - self.cross) / self.total
 
 
-def moments_of(
-    blocks: Iterable[tuple[NDArray[np.floating], FloatArray, FloatArray]], near: FloatArray
-) -> Moments:
+def moments_of(blocks: Iterable[tuple[NDArray[np.floating], FloatArray, FloatArray]], near: FloatArray) -> Moments:
     """Sums over blocks of features (b, p), targets (b, s) with weighted mean zero, and weights (b,).
 
     Parameters

@@ -13,6 +13,8 @@ from ordrank.smoothing.moments import Moments
 _RANK = 1e-12
 # A sample that determines its own position (leverage 1) has no leave-one-out error; this keeps it finite.
 _LEAST_FREEDOM = 1e-9
+# So many rows of a product of all samples stay in the processor's cache.
+_ROWS_AT_ONCE = 100
 
 
 class RidgePath:
@@ -50,9 +52,7 @@ class RidgePath:
         kept = values > _RANK * max(values[-1], np.finfo(np.float64).tiny)
         self.spectrum: FloatArray = values[kept]
         self.vectors: FloatArray = vectors[:, kept]
-        self.basis: FloatArray = (
-            self.centred @ self.vectors / np.sqrt(self.spectrum) if in_features else self.vectors
-        )
+        self.basis: FloatArray = self.centred @ self.vectors / np.sqrt(self.spectrum) if in_features else self.vectors
         self.squared_basis: FloatArray = self.basis**2
         if moments is None:
             self.along: FloatArray = self.basis.T @ (self.root[:, None] * Y)
@@ -158,10 +158,12 @@ class RidgeFit:
         influence += (path.weights[rows] / path.total)[:, None]
         own = path.Y[rows] - self.errors[rows]
         squared = np.zeros_like(influence)
-        for column in range(path.Y.shape[1]):
-            moved = influence * self.errors[rows, column, None]
-            moved += own[:, column, None] - self.positions[None, :, column]
-            squared += moved**2
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            for column in range(path.Y.shape[1]):
+                moved = influence[part] * self.errors[rows[part], column, None]
+                moved += own[part, column, None] - self.positions[None, :, column]
+                squared[part] += moved**2
         squared[np.arange(len(rows)), rows] = np.inf
         return squared
 
