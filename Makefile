@@ -26,8 +26,10 @@ format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.ready-dev           ## ratios of the solvers, kept in benchmarks/results
+bench: $(VENV)/.ready-dev           ## solvers, fits beside other learners (some after make peers), growth: benchmarks/results
 	$(BIN)/python benchmarks/solvers.py --out benchmarks/results/solvers.json
+	$(BIN)/python benchmarks/speed.py --out benchmarks/results/speed.json
+	$(BIN)/python benchmarks/scaling.py --out benchmarks/results/scaling.json --plot docs/images/scaling.png
 
 peers: $(VENV)/.ready-peers $(PEERS)/.ready  ## the packages that ordrank compare compares with
 

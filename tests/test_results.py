@@ -120,6 +120,43 @@ def cost_lines():
     yield f"| `ordrank rank` on {question['pictures']:,} pictures, from the shell | {question['seconds']:.1f} s |"
 
 
+def speed_lines(part):
+    yield "| learner | fit | times ours | peak memory | times ours | a query | MAE |"
+    for row in json.loads((RESULTS / "speed.json").read_text())[part]["rows"]:
+        if "not_run" in row:
+            yield f"| {row['name']} | {row['not_run']} | | | | | |"
+            continue
+        time, memory = (f"{row[f'{key}_over_ours']:.3g}" for key in ("fit_seconds", "peak_megabytes"))
+        figures = f"{row['fit_seconds']:.2g} s | {time} | {row['peak_megabytes']:.0f} MB | {memory}"
+        yield f"| {row['name']} | {figures} | {row['query_milliseconds']:.2f} ms | {row['mae']:.3f} |"
+
+
+def million_lines():
+    found = json.loads((RESULTS / "speed.json").read_text())
+    million, local = found["million"], found["neighbors"]
+    yield "| a million samples, 128 features, single precision | |"
+    yield f"| one product `X.T @ X` | {million['product_seconds']:.2f} s |"
+    yield f"| linear fit, ridge and locality chosen | {million['fit_seconds']:.2f} s |"
+    yield f"| the one over the other | {million['fit_over_product']:.1f} |"
+    beyond = million["peak_megabytes_beyond_samples"]
+    yield f"| peak memory beyond the samples' {million['samples_megabytes']:.0f} MB | {beyond:.0f} MB |"
+    yield f"| MAE; of plain distances | {million['mae']:.3f}; {million['mae_euclidean']:.3f} |"
+    largest = local["rows"][-1]
+    yield (
+        f"| exact neighbours of {largest['samples']:,} samples; the rest of the fit with μ = 0.1 | "
+        f"{largest['neighbor_seconds']:.0f} s; {largest['rest_seconds']:.0f} s |"
+    )
+
+
+def scaling_lines():
+    found = json.loads((RESULTS / "scaling.json").read_text())
+    yield "| grows with | exponent |"
+    for name, row in found["gradients"].items():
+        yield f"| one gradient, {name} | {row['exponent']:.2f} |"
+    for name, row in found["fits"].items():
+        yield f"| a whole fit, {name} from {row['sizes'][0]:,} to {row['sizes'][-1]:,} | {row['exponent']:.2f} |"
+
+
 def search_lines():
     for row in json.loads((RESULTS / "search.json").read_text())["search"]:
         single, batch = row["index_times_as_fast_as_plain"], row["batch_times_as_fast_as_single"]
@@ -140,6 +177,28 @@ def test_collections_cost_what_they_may():
     assert all(row["exact"] and row["index_times_as_fast_as_plain"] >= 0.8 for row in search.values())
     assert search["grades separated"]["index_times_as_fast_as_plain"] >= 3
     assert search["grades separated"]["batch_times_as_fast_as_single"] >= 3
+
+
+def test_documents_quote_what_fits_cost():
+    page, readme = ((ROOT / name).read_text() for name in ("docs/speed.md", "README.md"))
+    for line in (*speed_lines("digits"), *speed_lines("ten-thousand"), *million_lines(), *scaling_lines()):
+        assert line in page, line
+    for line in speed_lines("ten-thousand"):
+        assert line in readme, line
+
+
+def test_fits_cost_what_they_may():
+    found = json.loads((RESULTS / "speed.json").read_text())
+    rows = {row["name"]: row for row in found["ten-thousand"]["rows"]}
+    assert rows["NCA (scikit-learn)"]["fit_seconds_over_ours"] >= 100
+    assert rows["NCA (scikit-learn), 5 iterations"]["fit_seconds_over_ours"] >= 20
+    assert rows["NCA (scikit-learn)"]["peak_megabytes_over_ours"] >= 20
+    assert found["million"]["fit_over_product"] < 4
+    assert found["million"]["peak_megabytes_beyond_samples"] < 1000
+    assert found["million"]["mae"] < found["million"]["mae_euclidean"]
+    scaling = json.loads((RESULTS / "scaling.json").read_text())
+    assert all(row["exponent"] <= 1.1 for row in scaling["gradients"].values())
+    assert scaling["fits"]["linear, n"]["exponent"] <= 1.2
 
 
 def test_documents_quote_the_default_model(reproduction):

@@ -4,7 +4,6 @@ import time
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.metrics import mean_absolute_error
 from sklearn.pipeline import make_pipeline
@@ -12,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from ordrank import CMDSMetric, OrdinalMetric, OrdinalRanker
 from ordrank.datasets import make_fruit
 from ordrank.errors import InputError
-from ordrank.estimators import order_map, ordinal_metric
+from ordrank.estimators import order_map
 from ordrank.metrics import inside_grade, same_subject_precision
 from tests.estimators.test_ordinal_metric import curved
 

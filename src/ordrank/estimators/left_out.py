@@ -127,9 +127,9 @@ def _by_folds(
         points, queries = (np.asarray(fold.transform(rows(part))) for part in (rest, held))
         nearest, distances = k_nearest(points, queries, k)
         parts.append(Neighborhoods(held, rest[nearest], distances))
-    rows, indices, distances = (np.concatenate([getattr(part, name) for part in parts]) for name in _FIELDS)
-    order = np.argsort(rows)
-    return Neighborhoods(rows[order], indices[order], distances[order])
+    asked, indices, distances = (np.concatenate([getattr(part, name) for part in parts]) for name in _FIELDS)
+    rising = np.argsort(asked)
+    return Neighborhoods(asked[rising], indices[rising], distances[rising])
 
 
 def _folds(labels: OrdinalLabels) -> list[tuple[IntArray, IntArray]]:

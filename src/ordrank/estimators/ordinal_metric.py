@@ -97,7 +97,8 @@ class OrdinalMetric(LearnedMetric):
     α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
     one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Up to
     200 samples cannot tell which kernel and ridge are best: f is then the mean over those that are as good as the
-    best, weighted by their probability.
+    best, weighted by their probability. Of more than 1500 samples as many are drawn to choose by, and all are learned
+    from, a block at a time: X is never copied as a whole and may be a ``numpy.memmap``, except with μ > 0.
     ``transform`` gives f in the first s columns and λ times the samples of unit size in the other d.
 
     Parameters
@@ -140,10 +141,11 @@ class OrdinalMetric(LearnedMetric):
     Attributes
     ----------
     kernel_, sharpness_, alpha_, nu_, locality_, n_components_
-        What was chosen, or given; of a mean over kernels and ridges, the most probable ones.
+        What was chosen, or given; of a mean over kernels and ridges, the most probable ones. Of more than 1500 samples
+        the ridge of those that were drawn serves all, and ``alpha_`` is its share of the features of all.
     candidates_ : list of Candidate
         Everything that was tried: recipe, score, leave-one-out displacement, mean error of the grades, and its share
-        in the map.
+        in the map; of more than 1500 samples on those that were drawn.
     mean_, size_ : ndarray of shape (d,) and float
         Mean and root mean square of the training samples, with which samples are brought to unit size.
     labels_, label_positions_ : ndarray of shape (m,) and (m, s)
@@ -154,8 +156,8 @@ class OrdinalMetric(LearnedMetric):
         Of a kernel map: to the linear part it adds, for each sharpness ω, the Gaussians
         ``exp(-ω/2 * squared_distance(x, landmarks_)) @ coefficients_[j]``, for x of unit size.
     neighborhoods_ : Neighborhoods
-        Nearest neighbours of training samples (of those with a weight), each left out of the fit; only if ``mu``
-        is 0.
+        Nearest neighbours of training samples (of those with a weight), each left out of the fit, among all of them
+        or among 1500 that were drawn; only if ``mu`` is 0.
     components_ : ndarray of shape (s + d, d)
         Of a linear map only: ``transform`` is the product with it, up to a constant.
     label_repair_, negative_mass_
@@ -396,7 +398,8 @@ class OrdinalMetric(LearnedMetric):
         path, unit = fit.path, everything.unit(slice(None))
         if path.moments is None:
             neighbors = target_neighbors(unit.astype(np.float64), everything.index, self.n_neighbors)
-            features, Y = path.centred / path.root[:, None], path.Y
+            features: NDArray[np.floating] = path.centred / path.root[:, None]
+            Y: NDArray[np.floating] = path.Y
         else:  # of many samples in single precision no double copy is made
             neighbors = target_neighbors(unit, everything.index, self.n_neighbors)
             features = design.features_of(unit, self.nu_)
