@@ -41,7 +41,6 @@ STOPPED = 124  # what timeout answers
 OURS = "OrdinalMetric, linear"
 HERE = (
     OURS,
-    "OrdinalMetric, linear, values given",
     "OrdinalMetric",
     "Euclidean",
     "cMDS-DML, paper's solver",
