@@ -38,7 +38,7 @@ def projected_gradient(
     backend, path = backend_of(x0), Path()
 
     def norm_of(a: Array) -> float:
-        return float(np.sqrt(backend.dot(a, a)))
+        return float(backend.dot(a, a)) ** 0.5
 
     x, z = x0, objective.image(x0)
     value, gradient = objective.value_and_gradient(x, z)
@@ -76,5 +76,5 @@ def _cauchy_length(objective: ConstrainedObjective, x: Array, z: Array, gradient
 def _spectral_length(moved: Array, change: Array, previous: float) -> float:
     """Barzilai and Borwein's length ⟨Δx, Δx⟩/⟨Δx, Δ∇f⟩; twice the last one where f was linear."""
     dot = backend_of(moved).dot
-    curvature = dot(moved, change)
-    return dot(moved, moved) / curvature if curvature > 0 else 2 * previous
+    curvature = float(dot(moved, change))
+    return float(dot(moved, moved)) / curvature if curvature > 0 else 2 * previous

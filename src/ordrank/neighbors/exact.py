@@ -1,0 +1,222 @@
+"""Exact nearest neighbours in blocks.
+
+Squared distances come from one matrix product per block, in the precision that is fastest where the samples are: half
+on a GPU, single on a CPU. That loses digits when points lie far from the origin or close together, so the product
+only proposes a few candidates, and direct differences in double precision decide. What rounding may have hidden is
+bounded for every query: where that could be a neighbour, the query is asked again, in double precision and with more
+candidates, until nothing is left to doubt. Equal distances are ordered by index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._types import Array, FloatArray, IntArray
+from ordrank.backend import Backend, backend_of
+
+# Candidates beyond k, and those of queries that are asked again.
+_SPARE = 3
+_MORE = 64
+# Columns that are looked at through their minimum, where there are many times more than the candidates'.
+_GROUP = 64
+_FEW_GROUPS = 4
+# The longest vector in coarse units: its square and all products stay in the range of half precision.
+_LONGEST = 128.0
+# Columns that carry a squared norm in pieces of a coarse type; of halves three hold all digits of a float32.
+_PIECES = 3
+_ALIGNED = 8
+
+
+def k_nearest(
+    points: Array, queries: Array, k: int, *, exclude_self: bool = False, block_elements: int | None = None
+) -> tuple[Array, Array]:
+    """Indices and distances of the k rows of ``points`` nearest to each row of ``queries``.
+
+    Parameters
+    ----------
+    points : array of shape (n, d)
+        What is searched.
+    queries : array of shape (q, d)
+        What is asked, of the same kind and on the same device.
+    k : int
+        At most n, or n - 1 with ``exclude_self``.
+    exclude_self : bool
+        Query i is point i and is not its own neighbour (its exact copies are).
+    block_elements : int, optional
+        Bound on the elements of any temporary array; by default what suits the device.
+
+    Returns
+    -------
+    indices : array of shape (q, k)
+        Nearest first; equal distances in the order of the indices.
+    distances : array of shape (q, k)
+        Euclidean distances in double precision.
+    """
+    backend = backend_of(points)
+    search = _Search(points, queries, k, exclude_self, block_elements or backend.block_elements(points), backend)
+    indices, squared, decided = search.answer(None, search.copy(coarse=True), min(k + _SPARE, len(points)))
+    if not bool(decided.all()):
+        copy = search.copy(coarse=False)
+        for n_candidates in (min(max(_MORE, 2 * k), len(points)), len(points)):
+            rows = backend.indices(np.flatnonzero(~backend.to_numpy(decided)), points)
+            if len(rows):
+                indices[rows], squared[rows], decided[rows] = search.answer(rows, copy, n_candidates)
+    return indices, squared**0.5
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """Points and queries, centred, in units in which the longest is 128 long, in some precision.
+
+    Attributes
+    ----------
+    points : array of shape (n or a little more, width)
+        Rows x, then ‖x‖² in pieces, then zeros. Rows beyond n are infinitely far away.
+    queries : array of shape (q, width)
+        The same of the queries.
+    doubt : array of shape (q,)
+        Bound on twice the error of ‖p‖² - 2qp as a product of such rows.
+    """
+
+    points: Array
+    queries: Array
+    doubt: Array
+
+
+class _Search:
+    """One question for the k nearest points of every query."""
+
+    def __init__(
+        self, points: Array, queries: Array, k: int, exclude_self: bool, block_elements: int, backend: Backend
+    ) -> None:
+        self._points, self._queries, self._k, self._exclude_self = points, queries, k, exclude_self
+        self._block_elements, self._backend = block_elements, backend
+        self._rows = backend.indices(np.arange(len(queries)), points)
+        self._centre = backend.mean(points)  # rounding of the product grows with the distance from the origin
+        self._point_lengths = self._lengths(points)
+        self._query_lengths = self._point_lengths if queries is points else self._lengths(queries)
+        longest = backend.join([self._point_lengths, self._query_lengths]).max()
+        self._unit = _LONGEST / longest.clip(min=1e-300)
+
+    def answer(self, rows: Array | None, copy: _Copy, n_candidates: int) -> tuple[Array, Array, Array]:
+        """Neighbours (r, k) of some queries, their squared distances, and whether they are beyond doubt (r,)."""
+        asked = self._rows if rows is None else rows
+        at_once = max(1, self._block_elements // max(len(copy.points), n_candidates * self._points.shape[1]))
+        parts = [
+            self._answer_block(asked[start : start + at_once], copy, n_candidates)
+            for start in range(0, max(1, len(asked)), at_once)
+        ]
+        indices, squared, decided = (self._backend.join(column) for column in zip(*parts, strict=True))
+        return indices, squared, decided
+
+    def copy(self, *, coarse: bool) -> _Copy:
+        """Points and queries in the fastest precision, or in double."""
+        backend, dim = self._backend, self._points.shape[1]
+        points, point_errors = self._rounded(self._points, coarse)
+        queries, query_errors = points, point_errors
+        if self._queries is not self._points:
+            queries, query_errors = self._rounded(self._queries, coarse)
+        # Lengths of what rounding took away are measured; Cauchy and Schwarz bound what that does to a product.
+        length, farthest = self._unit * self._query_lengths, self._unit * self._point_lengths.max()
+        by_rounding = 2 * (query_errors * farthest + (length + query_errors) * point_errors.max())
+        epsilon = float(np.finfo(np.float32 if coarse else np.float64).eps)
+        by_summing = 2 * (dim + _ALIGNED) * epsilon * (2 * length * farthest + farthest**2)
+        n_spare = -len(points) % _GROUP if len(points) >= _GROUP * _FEW_GROUPS else 0
+        nowhere = np.zeros((n_spare, points.shape[1]))
+        nowhere[:, dim] = np.inf
+        padded = backend.join([points, backend.asarray(nowhere, points)]) if n_spare else points
+        return _Copy(padded, queries, 2 * (by_rounding + by_summing))
+
+    def _answer_block(self, rows: Array, copy: _Copy, n_candidates: int) -> tuple[Array, Array, Array]:
+        backend, k, dim = self._backend, self._k, self._points.shape[1]
+        left = -2 * copy.queries[rows]
+        left[:, dim : dim + _PIECES] = 1
+        product = backend.coarse_product(left, copy.points)
+        if self._exclude_self:
+            product[self._rows[: len(rows)], rows] = np.inf
+        values, candidates, beyond = self._smallest(product, n_candidates)
+        decided = beyond > values[:, k - 1] + copy.doubt[rows]
+        candidates, _ = backend.rising(candidates)
+        squared = self._direct(rows, candidates)
+        if self._exclude_self:
+            squared[candidates == rows[:, None]] = np.inf
+        squared, order = backend.rising(squared)
+        return backend.take(candidates, order[:, :k]), squared[:, :k], decided
+
+    def _smallest(self, product: Array, n_candidates: int) -> tuple[Array, Array, Array]:
+        """Smallest values of each row, their columns, and a lower bound of all other values.
+
+        Of many columns, the minima of groups are looked at first: the k smallest values lie in the k groups of
+        smallest minimum. A group takes columns far from each other, since neighbours often follow each other.
+        """
+        backend, n = self._backend, len(self._points)
+        n_groups = product.shape[1] // _GROUP
+        if n_groups < _FEW_GROUPS * n_candidates:
+            values, columns = backend.smallest(product[:, :n], n_candidates)
+            return values, columns, values[:, -1] if n_candidates < n else values[:, -1] + np.inf
+        grouped = product.reshape(len(product), _GROUP, n_groups)
+        minima, groups = backend.smallest(backend.minimum(grouped, 1), n_candidates)
+        members = backend.indices(np.arange(0, product.shape[1], n_groups), product)
+        columns = (groups[:, :, None] + members).reshape(len(groups), -1)
+        values, places = backend.smallest(backend.take(product, columns), n_candidates)
+        beyond = backend.minimum(backend.join([minima[:, -1:], values[:, -1:]], 1), 1)
+        return values, backend.take(columns, places), beyond
+
+    def _direct(self, rows: Array, candidates: Array) -> Array:
+        """Squared distances (r, c) of queries to candidates, by differences in double precision."""
+        backend, dim = self._backend, self._points.shape[1]
+        queries = backend.double(self._queries[rows])[:, None]
+        at_once = max(1, self._block_elements // max(1, len(rows) * dim))
+        parts = [
+            backend.squared_norms(self._points[candidates[:, start : start + at_once]] - queries)
+            for start in range(0, candidates.shape[1], at_once)
+        ]
+        return backend.join(parts, 1)
+
+    def _rounded(self, X: Array, coarse: bool) -> tuple[Array, Array]:
+        """Rows of a :class:`_Copy`, and the length (n,) of what rounding took away from each."""
+        backend, dim = self._backend, X.shape[1]
+        rows, errors = [], []
+        for block in self._blocks(X):
+            centred = (block - self._centre) * self._unit
+            rounded = backend.coarse(centred) if coarse else centred
+            pieces = [rounded]
+            rest = backend.squared_norms(centred)[:, None]
+            for _ in range(_PIECES):
+                pieces.append(backend.coarse(rest) if coarse else rest)
+                rest = rest - pieces[-1]
+            zeros = np.zeros((len(block), -(dim + _PIECES) % _ALIGNED))
+            rows.append(backend.join([*pieces, backend.asarray(zeros, rounded)], 1))
+            errors.append(backend.squared_norms(centred - rounded) ** 0.5)
+        return backend.join(rows), backend.join(errors)
+
+    def _lengths(self, X: Array) -> Array:
+        """Distances (n,) of samples from the centre, in double precision."""
+        return self._backend.join([self._backend.squared_norms(b - self._centre) ** 0.5 for b in self._blocks(X)])
+
+    def _blocks(self, X: Array) -> Iterator[Array]:
+        """Some rows at a time, in double precision."""
+        at_once = max(1, self._block_elements // max(1, X.shape[1]))
+        for start in range(0, max(1, len(X)), at_once):
+            yield self._backend.double(X[start : start + at_once])
+
+
+def direct_squared_distances(
+    queries: NDArray[np.floating],
+    points: NDArray[np.floating],
+    query: IntArray,
+    candidate: IntArray,
+    block_elements: int,
+) -> FloatArray:
+    """‖q - p‖² of given pairs, in double precision and in blocks of pairs."""
+    squared = np.empty(len(query))
+    pairs_per_block = max(1, block_elements // points.shape[1])
+    for start in range(0, len(query), pairs_per_block):
+        part = slice(start, start + pairs_per_block)
+        difference = np.subtract(queries[query[part]], points[candidate[part]], dtype=np.float64)
+        squared[part] = np.einsum("ij,ij->i", difference, difference)
+    return squared
