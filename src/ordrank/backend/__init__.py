@@ -89,6 +89,10 @@ class Backend(Protocol):
         """AᵀA in double precision: squaring halves the digits, and single precision has none to spare."""
         ...
 
+    def map_rows(self, a: Array, b: Array) -> Array:
+        """ABᵀ of a tall matrix (n, d) and a low one (s, d), in their precision."""
+        ...
+
     def transposed_product(self, a: Array, b: Array) -> Array:
         """AᵀB of two tall matrices (n, s) and (n, d), in their precision."""
         ...
@@ -113,8 +117,12 @@ class Backend(Protocol):
         """ABᵀ of matrices in that precision, or of doubles; summed in single precision at least."""
         ...
 
-    def squared_norms(self, a: Array) -> Array:
-        """Sums of squares along the last axis of doubles; the array may be overwritten."""
+    def lengths(self, a: Array) -> Array:
+        """Euclidean norms along the last axis."""
+        ...
+
+    def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
+        """Distances (r, c) of queries (r, d) to the points that are their candidates (r, c), by differences in double."""
         ...
 
     def minimum(self, a: Array, axis: int) -> Array:

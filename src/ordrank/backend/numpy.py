@@ -120,6 +120,10 @@ class NumpyBackend:
             total += block.T @ block
         return total
 
+    def map_rows(self, a: Array, b: Array) -> Array:
+        """ABᵀ."""
+        return a @ b.T
+
     def transposed_product(self, a: Array, b: Array) -> Array:
         """AᵀB."""
         return a.T @ b
@@ -146,9 +150,13 @@ class NumpyBackend:
         """ABᵀ in the precision of its factors."""
         return a @ b.T
 
-    def squared_norms(self, a: Array) -> Array:
-        """Sums of squares along the last axis; einsum needs no array of squares."""
-        return np.einsum("...i,...i->...", a, a)
+    def lengths(self, a: Array) -> Array:
+        """Norms along the last axis; einsum needs no array of squares."""
+        return np.sqrt(np.einsum("...i,...i->...", a, a))
+
+    def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
+        """Distances by differences in float64."""
+        return self.lengths(np.subtract(points[candidates], queries[:, None], dtype=np.float64))
 
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,43 +18,60 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 # Elements of the largest temporary array: on a CPU as with NumPy, on a GPU 1.6 GB of single precision.
 _BLOCK_ELEMENTS = {"cpu": 4_000_000, "cuda": 400_000_000}
 _ROWS_AT_ONCE = 65536
-# Parts into which a sum over many rows is divided, so that all of a GPU works on it.
-_PARTS = 512
+
+
+def _kernels(a: Array) -> Any:
+    """The kernels for tensors on a GPU; None elsewhere, and where Triton is not installed beside torch."""
+    if not a.is_cuda:
+        return None
+    try:
+        from ordrank.backend import kernels
+    except ImportError:
+        return None
+    return kernels
 
 
 class TensorPairs:
-    """Pairs through gathered rows and sparse CSR matrices; no result depends on the order of threads."""
+    """Pairs through gathered rows, or through kernels of their own on a GPU.
+
+    The kernels go through the entries of the adjacency matrix: both samples of a pair have one for the other, and
+    entry e belongs to pair ``_pair[e]``. So their results do not depend on the order of threads.
+    """
 
     def __init__(self, first: Array, second: Array, n_samples: int) -> None:
         self._first, self._second = first, second
-        here, there = torch.cat([first, second]), torch.cat([second, first])
-        sorted_, order = here.sort(stable=True)
+        here, order = torch.cat([first, second]).sort(stable=True)
         # Half as many bytes to read as with 64 bits; samples and entries of one device are fewer than 2³¹.
-        self._there = there[order].int()
+        self._there = torch.cat([second, first])[order].int()
         self._pair = (order % max(len(first), 1)).int()
-        starts = torch.searchsorted(sorted_, torch.arange(n_samples + 1, device=here.device))
-        self._starts = starts.int()
-        self._shape = (n_samples, n_samples)
+        self._starts = torch.searchsorted(here, torch.arange(n_samples + 1, device=here.device)).int()
 
     def dots(self, A: Array, B: Array) -> Array:
         """Row sums of (EA) ∘ (EB), a block of pairs at a time."""
-        at_once = max(1, _BLOCK_ELEMENTS[A.device.type] // max(1, A.shape[1]))
-        parts = []
-        for start in range(0, max(1, len(self._first)), at_once):
-            first, second = self._first[start : start + at_once], self._second[start : start + at_once]
-            of_a = A[first].sub_(A[second])
-            if B is A:
-                parts.append(torch.linalg.vector_norm(of_a, dim=1, dtype=torch.float64).square_())
-            else:
-                parts.append((of_a.double() * (B[first].sub_(B[second]))).sum(dim=1))
-        return torch.cat(parts)
+        if (kernels := _kernels(A)) is not None:
+            return kernels.pair_dots((A, A), None if B is A else (B, B), self._first, self._second)
+        products = torch.empty(len(self._first), dtype=torch.float64, device=A.device)
+        for first, second, part in self._blocks(A.shape[1], A.device):
+            of_a = (A[first] - A[second]).double()
+            products[part] = (of_a * (of_a if B is A else B[first] - B[second])).sum(dim=1)
+        return products
+
+    def _blocks(self, width: int, device: Any) -> Iterator[tuple[Array, Array, slice]]:
+        """Both samples of some pairs at a time, and which pairs."""
+        at_once = max(1, _BLOCK_ELEMENTS[device.type] // max(1, width))
+        for start in range(0, len(self._first), at_once):
+            part = slice(start, start + at_once)
+            yield self._first[part], self._second[part], part
 
     def laplacian_product(self, weights: Array, Z: Array) -> Array:
-        """(D - W) Z with the weighted adjacency matrix W of the pairs and its degrees D."""
-        entries = weights.to(Z.dtype)[self._pair]
-        adjacency = torch.sparse_csr_tensor(self._starts, self._there, entries, self._shape, check_invariants=False)
-        ones = torch.ones(len(Z), 1, dtype=Z.dtype, device=Z.device)
-        return (adjacency @ ones) * Z - adjacency @ Z
+        """Eᵀ diag(weights) E Z."""
+        if (kernels := _kernels(Z)) is not None:
+            return kernels.laplacian_product(weights, self._pair, self._there, self._starts, Z)
+        total = torch.zeros_like(Z)
+        for first, second, part in self._blocks(Z.shape[1], Z.device):
+            pull = weights[part, None].to(Z.dtype) * (Z[first] - Z[second])
+            total.index_add_(0, first, pull).index_add_(0, second, pull, alpha=-1)
+        return total
 
 
 class TorchBackend:
@@ -148,22 +165,25 @@ class TorchBackend:
             total.addmm_(block.T, block)
         return total
 
+    def map_rows(self, a: Array, b: Array) -> Array:
+        """ABᵀ."""
+        kernels = _kernels(a)
+        if kernels is None or a.dtype != torch.float32 or len(b) > kernels.MOST_COLUMNS:
+            return a @ b.T
+        return kernels.thin_product(a, b)
+
     def transposed_product(self, a: Array, b: Array) -> Array:
-        """AᵀB; on a GPU in many parts at once, since one sum over all rows would keep few processors busy."""
-        rows = len(a) // _PARTS if a.is_cuda else 0
-        if rows == 0:
+        """AᵀB."""
+        kernels = _kernels(a)
+        if kernels is None or a.dtype != torch.float32 or a.shape[1] > kernels.MOST_COLUMNS:
             return a.T @ b
-        whole = rows * _PARTS
-        left, right = (part[:whole].view(_PARTS, rows, -1) for part in (a.contiguous(), b.contiguous()))
-        return torch.bmm(left.transpose(1, 2), right).sum(dim=0) + a[whole:].T @ b[whole:]
+        return kernels.transposed_product(a, b)
 
     def group_sums(self, a: Array, group: Array, n_groups: int) -> Array:
-        """Sums of the rows of each group through its sparse indicator matrix."""
-        sorted_, members = self.indices(group, a).sort(stable=True)
-        starts = torch.searchsorted(sorted_, torch.arange(n_groups + 1, device=a.device))
-        ones = torch.ones(len(a), dtype=a.dtype, device=a.device)
-        shape = (n_groups, len(a))
-        return torch.sparse_csr_tensor(starts.int(), members.int(), ones, shape, check_invariants=False) @ a
+        """Sums of the rows of each group, one group after the other."""
+        members = group.argsort(stable=True)
+        counts = torch.bincount(group, minlength=n_groups)
+        return torch.segment_reduce(a[members], "sum", lengths=counts, axis=0, unsafe=True, initial=0)
 
     def pairs(self, first: Array, second: Array, n_samples: int, like: Array) -> TensorPairs:
         """Pairs on the device of ``like``."""
@@ -181,9 +201,17 @@ class TorchBackend:
         """ABᵀ; of halves summed and given in single precision."""
         return torch.mm(a, b.T, out_dtype=torch.float32) if a.dtype == torch.float16 else a @ b.T
 
-    def squared_norms(self, a: Array) -> Array:
-        """Sums of squares along the last axis."""
-        return torch.linalg.vecdot(a, a)
+    def lengths(self, a: Array) -> Array:
+        """Norms along the last axis."""
+        return torch.linalg.vector_norm(a, dim=-1)
+
+    def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
+        """Distances by differences in float64."""
+        if (kernels := _kernels(points)) is None:
+            return self.lengths(points[candidates] - queries.double()[:, None])
+        first = torch.arange(len(queries), device=points.device)[:, None].expand_as(candidates)
+        squared = kernels.pair_dots((queries, points), None, first.reshape(-1), candidates.reshape(-1))
+        return squared.sqrt_().reshape(candidates.shape)
 
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""

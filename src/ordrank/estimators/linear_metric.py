@@ -88,7 +88,7 @@ class LinearMetric(LearnedMetric):
 
     def _distances(self, first: Array, second: Array) -> Array:
         backend = backend_of(first)
-        return backend.squared_norms((first - second) @ backend.asarray(self.components_, first).T) ** 0.5
+        return backend.lengths((first - second) @ backend.asarray(self.components_, first).T)
 
     @property
     def _n_features_out(self) -> int:

@@ -58,14 +58,12 @@ def k_nearest(
     """
     backend = backend_of(points)
     search = _Search(points, queries, k, exclude_self, block_elements or backend.block_elements(points), backend)
-    indices, squared, decided = search.answer(None, search.copy(coarse=True), min(k + _SPARE, len(points)))
-    if not bool(decided.all()):
-        copy = search.copy(coarse=False)
-        for n_candidates in (min(max(_MORE, 2 * k), len(points)), len(points)):
-            rows = backend.indices(np.flatnonzero(~backend.to_numpy(decided)), points)
-            if len(rows):
-                indices[rows], squared[rows], decided[rows] = search.answer(rows, copy, n_candidates)
-    return indices, squared**0.5
+    more = max(_MORE, 2 * k)
+    for precise, n_candidates in ((False, k + _SPARE), (False, more), (True, more), (True, len(points))):
+        rest = search.ask(min(n_candidates, len(points)), precise=precise)
+        if not rest:
+            break
+    return search.indices, search.distances
 
 
 @dataclass(frozen=True)
@@ -80,11 +78,20 @@ class _Copy:
         The same of the queries.
     doubt : array of shape (q,)
         Bound on twice the error of ‖p‖² - 2qp as a product of such rows.
+    precise : bool
+        Whether in double precision.
+    n_groups : int
+        Of points.
+    members : array of shape (64,)
+        Columns of the first group; those of the others follow.
     """
 
     points: Array
     queries: Array
     doubt: Array
+    precise: bool
+    n_groups: int
+    members: Array
 
 
 class _Search:
@@ -101,21 +108,32 @@ class _Search:
         self._query_lengths = self._point_lengths if queries is points else self._lengths(queries)
         longest = backend.join([self._point_lengths, self._query_lengths]).max()
         self._unit = _LONGEST / longest.clip(min=1e-300)
+        self._copy: _Copy | None = None
+        self._open: Array | None = None  # the queries that are still in doubt; None at first, when all are
+        self.indices: Array = None
+        self.distances: Array = None
 
-    def answer(self, rows: Array | None, copy: _Copy, n_candidates: int) -> tuple[Array, Array, Array]:
-        """Neighbours (r, k) of some queries, their squared distances, and whether they are beyond doubt (r,)."""
-        asked = self._rows if rows is None else rows
-        at_once = max(1, self._block_elements // max(len(copy.points), n_candidates * self._points.shape[1]))
+    def ask(self, n_candidates: int, *, precise: bool) -> int:
+        """Find the neighbours of the queries in doubt, and return how many remain so."""
+        if self._copy is None or self._copy.precise != precise:
+            self._copy = self._make_copy(precise)
+        rows = self._rows if self._open is None else self._open
+        at_once = max(1, self._block_elements // max(len(self._copy.points), n_candidates * self._points.shape[1]))
         parts = [
-            self._answer_block(asked[start : start + at_once], copy, n_candidates)
-            for start in range(0, max(1, len(asked)), at_once)
+            self._answer(rows[start : start + at_once], self._copy, n_candidates)
+            for start in range(0, max(1, len(rows)), at_once)
         ]
-        indices, squared, decided = (self._backend.join(column) for column in zip(*parts, strict=True))
-        return indices, squared, decided
+        indices, distances, decided = (self._backend.join(column) for column in zip(*parts, strict=True))
+        if self._open is None:
+            self.indices, self.distances = indices, distances
+        else:
+            self.indices[rows], self.distances[rows] = indices, distances
+        self._open = rows[~decided]
+        return len(self._open)
 
-    def copy(self, *, coarse: bool) -> _Copy:
+    def _make_copy(self, precise: bool) -> _Copy:
         """Points and queries in the fastest precision, or in double."""
-        backend, dim = self._backend, self._points.shape[1]
+        backend, dim, coarse = self._backend, self._points.shape[1], not precise
         points, point_errors = self._rounded(self._points, coarse)
         queries, query_errors = points, point_errors
         if self._queries is not self._points:
@@ -129,53 +147,53 @@ class _Search:
         nowhere = np.zeros((n_spare, points.shape[1]))
         nowhere[:, dim] = np.inf
         padded = backend.join([points, backend.asarray(nowhere, points)]) if n_spare else points
-        return _Copy(padded, queries, 2 * (by_rounding + by_summing))
+        n_groups = len(padded) // _GROUP
+        members = backend.indices(np.arange(_GROUP) * n_groups, points)
+        return _Copy(padded, queries, 2 * (by_rounding + by_summing), precise, n_groups, members)
 
-    def _answer_block(self, rows: Array, copy: _Copy, n_candidates: int) -> tuple[Array, Array, Array]:
+    def _answer(self, rows: Array, copy: _Copy, n_candidates: int) -> tuple[Array, Array, Array]:
+        """Neighbours (r, k) of some queries, their distances, and whether they are beyond doubt (r,)."""
         backend, k, dim = self._backend, self._k, self._points.shape[1]
         left = -2 * copy.queries[rows]
         left[:, dim : dim + _PIECES] = 1
         product = backend.coarse_product(left, copy.points)
         if self._exclude_self:
             product[self._rows[: len(rows)], rows] = np.inf
-        values, candidates, beyond = self._smallest(product, n_candidates)
+        values, candidates, beyond = self._smallest(product, copy, n_candidates)
         decided = beyond > values[:, k - 1] + copy.doubt[rows]
         candidates, _ = backend.rising(candidates)
-        squared = self._direct(rows, candidates)
+        distances = self._direct(rows, candidates)
         if self._exclude_self:
-            squared[candidates == rows[:, None]] = np.inf
-        squared, order = backend.rising(squared)
-        return backend.take(candidates, order[:, :k]), squared[:, :k], decided
+            distances[candidates == rows[:, None]] = np.inf
+        distances, order = backend.rising(distances)
+        return backend.take(candidates, order[:, :k]), distances[:, :k], decided
 
-    def _smallest(self, product: Array, n_candidates: int) -> tuple[Array, Array, Array]:
+    def _smallest(self, product: Array, copy: _Copy, n_candidates: int) -> tuple[Array, Array, Array]:
         """Smallest values of each row, their columns, and a lower bound of all other values.
 
         Of many columns, the minima of groups are looked at first: the k smallest values lie in the k groups of
         smallest minimum. A group takes columns far from each other, since neighbours often follow each other.
         """
         backend, n = self._backend, len(self._points)
-        n_groups = product.shape[1] // _GROUP
-        if n_groups < _FEW_GROUPS * n_candidates:
+        if copy.n_groups < _FEW_GROUPS * n_candidates:
             values, columns = backend.smallest(product[:, :n], n_candidates)
             return values, columns, values[:, -1] if n_candidates < n else values[:, -1] + np.inf
-        grouped = product.reshape(len(product), _GROUP, n_groups)
+        grouped = product.reshape(len(product), _GROUP, copy.n_groups)
         minima, groups = backend.smallest(backend.minimum(grouped, 1), n_candidates)
-        members = backend.indices(np.arange(0, product.shape[1], n_groups), product)
-        columns = (groups[:, :, None] + members).reshape(len(groups), -1)
+        columns = (groups[:, :, None] + copy.members).reshape(len(groups), -1)
         values, places = backend.smallest(backend.take(product, columns), n_candidates)
         beyond = backend.minimum(backend.join([minima[:, -1:], values[:, -1:]], 1), 1)
         return values, backend.take(columns, places), beyond
 
     def _direct(self, rows: Array, candidates: Array) -> Array:
-        """Squared distances (r, c) of queries to candidates, by differences in double precision."""
-        backend, dim = self._backend, self._points.shape[1]
-        queries = backend.double(self._queries[rows])[:, None]
-        at_once = max(1, self._block_elements // max(1, len(rows) * dim))
+        """Distances (r, c) of queries to candidates, by differences in double precision."""
+        queries = self._queries[rows]
+        at_once = max(1, self._block_elements // max(1, len(rows) * self._points.shape[1]))
         parts = [
-            backend.squared_norms(self._points[candidates[:, start : start + at_once]] - queries)
+            self._backend.distances(queries, self._points, candidates[:, start : start + at_once])
             for start in range(0, candidates.shape[1], at_once)
         ]
-        return backend.join(parts, 1)
+        return self._backend.join(parts, 1)
 
     def _rounded(self, X: Array, coarse: bool) -> tuple[Array, Array]:
         """Rows of a :class:`_Copy`, and the length (n,) of what rounding took away from each."""
@@ -185,18 +203,18 @@ class _Search:
             centred = (block - self._centre) * self._unit
             rounded = backend.coarse(centred) if coarse else centred
             pieces = [rounded]
-            rest = backend.squared_norms(centred)[:, None]
+            rest = backend.lengths(centred)[:, None] ** 2
             for _ in range(_PIECES):
                 pieces.append(backend.coarse(rest) if coarse else rest)
                 rest = rest - pieces[-1]
             zeros = np.zeros((len(block), -(dim + _PIECES) % _ALIGNED))
             rows.append(backend.join([*pieces, backend.asarray(zeros, rounded)], 1))
-            errors.append(backend.squared_norms(centred - rounded) ** 0.5)
+            errors.append(backend.lengths(centred - rounded))
         return backend.join(rows), backend.join(errors)
 
     def _lengths(self, X: Array) -> Array:
         """Distances (n,) of samples from the centre, in double precision."""
-        return self._backend.join([self._backend.squared_norms(b - self._centre) ** 0.5 for b in self._blocks(X)])
+        return self._backend.join([self._backend.lengths(block - self._centre) for block in self._blocks(X)])
 
     def _blocks(self, X: Array) -> Iterator[Array]:
         """Some rows at a time, in double precision."""

@@ -64,7 +64,7 @@ class CMDSObjective:
 
     def image(self, x: Array) -> Array:
         """Z = XLᵀ."""
-        return self._X @ self.unpack(x)[0].T
+        return self._backend.map_rows(self._X, self.unpack(x)[0])
 
     def value(self, x: Array, z: Array) -> float:
         """f(L, c), given Z."""
