@@ -122,7 +122,7 @@ class Backend(Protocol):
         ...
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
-        """Distances (r, c) of queries (r, d) to the points that are their candidates (r, c), by differences in double."""
+        """Distances (r, c) of queries (r, d) to the points that are their candidates (r, c), by double differences."""
         ...
 
     def minimum(self, a: Array, axis: int) -> Array:
@@ -155,7 +155,8 @@ def backend_of(array: Array) -> Backend:
     if isinstance(array, np.ndarray):
         return _NUMPY
     if is_tensor(array):
-        return _torch_backend()
+        found: Backend = _torch_backend()
+        return found
     raise TypeError(f"no backend computes with {type(array).__module__}.{type(array).__name__}")
 
 

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 # Rows that a sum over all rows gives to one program.
-_ROWS_OF_A_PART = 4096
+_ROWS_OF_A_PART = 8192
 # The widest map for which the thin products below are meant; beyond, the library's are as good.
 MOST_COLUMNS = 64
 
@@ -22,16 +22,16 @@ def pair_dots(A: tuple[Any, Any], B: tuple[Any, Any] | None, first: Any, second:
 
     Without B those of the former with themselves.
     """
-    (of_first, of_second), (b_first, b_second) = ([part.contiguous() for part in parts] for parts in (A, B or A))
+    rows = [part.contiguous() for part in (*A, *(B or A))]
+    first, second = first.contiguous(), second.contiguous()
     out = torch.empty(len(first), dtype=torch.float64, device=first.device)
-    width = of_first.shape[1]
+    width = A[0].shape[1]
     columns = min(128, triton.next_power_of_2(width))
-    pairs = 2048 // columns
+    pairs = 1024 // columns
     if len(first):
         grid = (triton.cdiv(len(first), pairs),)
-        _pair_dots[grid](
-            of_first, of_second, b_first, b_second, first, second, out, len(first), width, B is None, pairs, columns
-        )
+        with torch.cuda.device_of(out):
+            _pair_dots[grid](*rows, first, second, out, len(first), width, B is None, pairs, columns)
     return out
 
 
@@ -43,9 +43,11 @@ def laplacian_product(weights: Any, pair: Any, there: Any, starts: Any, Z: Any) 
     Z = Z.contiguous()
     out = torch.empty_like(Z)
     columns = min(64, triton.next_power_of_2(Z.shape[1]))
-    rows = max(1, 256 // columns)
+    rows = max(1, 128 // columns)
     grid = (triton.cdiv(len(Z), rows), triton.cdiv(Z.shape[1], columns))
-    _laplacian[grid](weights, pair, there, starts, Z, out, len(Z), Z.shape[1], rows, 8, columns)
+    # Some samples are neighbours of hundreds: few rows to a program, so that few wait for them.
+    with torch.cuda.device_of(out):
+        _laplacian[grid](weights, pair, there, starts, Z, out, len(Z), Z.shape[1], rows, 8, columns, num_warps=1)
     return out
 
 
@@ -55,7 +57,8 @@ def thin_product(X: Any, L: Any) -> Any:
     out = torch.empty(len(X), len(L), dtype=X.dtype, device=X.device)
     columns = max(16, triton.next_power_of_2(len(L)))
     grid = (triton.cdiv(len(X), 128),)
-    _thin_product[grid](X, L, out, len(X), X.shape[1], len(L), 128, 64, columns)
+    with torch.cuda.device_of(out):
+        _thin_product[grid](X, L, out, len(X), X.shape[1], len(L), 128, 64, columns, num_warps=8)
     return out
 
 
@@ -66,8 +69,9 @@ def transposed_product(W: Any, X: Any) -> Any:
     parts = triton.cdiv(n, _ROWS_OF_A_PART)
     sums = torch.empty(parts, s, d, dtype=X.dtype, device=X.device)
     columns = max(16, triton.next_power_of_2(s))
-    grid = (parts, triton.cdiv(d, 128))
-    _transposed_product[grid](W, X, sums, n, d, s, _ROWS_OF_A_PART, 64, 128, columns)
+    grid = (parts, triton.cdiv(d, 256))
+    with torch.cuda.device_of(sums):
+        _transposed_product[grid](W, X, sums, n, d, s, _ROWS_OF_A_PART, 32, 256, columns, num_warps=8)
     return sums.sum(dim=0)
 
 

@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ordrank._types import Array, FloatArray, SolverResult
+from ordrank._types import Array, SolverResult
 from ordrank.backend import backend_of, is_tensor, move, tensor_samples
 from ordrank.errors import InputError, warn_caller
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
@@ -114,9 +114,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_size(X)
         return X, labels
 
-    def _checked_tensor(
-        self, X: Any, *, reset: bool, device: str | None = None, ensure_min_samples: int = 1
-    ) -> Array:
+    def _checked_tensor(self, X: Any, *, reset: bool, device: str | None = None, ensure_min_samples: int = 1) -> Array:
         """A tensor under the rules that scikit-learn has for arrays."""
         if X.ndim != 2:
             raise InputError(f"Expected 2D array, got {X.ndim}D tensor instead; reshape it to (n_samples, n_features)")

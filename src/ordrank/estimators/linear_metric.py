@@ -37,6 +37,7 @@ class LinearMetric(LearnedMetric):
     """
 
     device: str | None
+    components_: Array
 
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Learn the distance.
@@ -59,7 +60,8 @@ class LinearMetric(LearnedMetric):
         backend = backend_of(samples)
         mean = backend.mean(samples)
         self.labels_ = labels.distinct
-        self._learn(samples - backend.asarray(mean, samples), replace(labels, index=backend.indices(labels.index, samples)))
+        labels = replace(labels, index=backend.indices(labels.index, samples))
+        self._learn(samples - backend.asarray(mean, samples), labels)
         self.components_, self.mean_ = as_given(self.components_, X), as_given(mean, X)
         return self
 

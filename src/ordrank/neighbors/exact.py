@@ -134,10 +134,10 @@ class _Search:
     def _make_copy(self, precise: bool) -> _Copy:
         """Points and queries in the fastest precision, or in double."""
         backend, dim, coarse = self._backend, self._points.shape[1], not precise
-        points, point_errors = self._rounded(self._points, coarse)
+        points, point_errors = self._rounded(self._points, self._point_lengths, coarse)
         queries, query_errors = points, point_errors
         if self._queries is not self._points:
-            queries, query_errors = self._rounded(self._queries, coarse)
+            queries, query_errors = self._rounded(self._queries, self._query_lengths, coarse)
         # Lengths of what rounding took away are measured; Cauchy and Schwarz bound what that does to a product.
         length, farthest = self._unit * self._query_lengths, self._unit * self._point_lengths.max()
         by_rounding = 2 * (query_errors * farthest + (length + query_errors) * point_errors.max())
@@ -180,7 +180,7 @@ class _Search:
             return values, columns, values[:, -1] if n_candidates < n else values[:, -1] + np.inf
         grouped = product.reshape(len(product), _GROUP, copy.n_groups)
         minima, groups = backend.smallest(backend.minimum(grouped, 1), n_candidates)
-        columns = (groups[:, :, None] + copy.members).reshape(len(groups), -1)
+        columns = (groups[:, :, None] + copy.members).reshape(len(groups), n_candidates * _GROUP)
         values, places = backend.smallest(backend.take(product, columns), n_candidates)
         beyond = backend.minimum(backend.join([minima[:, -1:], values[:, -1:]], 1), 1)
         return values, backend.take(columns, places), beyond
@@ -195,15 +195,17 @@ class _Search:
         ]
         return self._backend.join(parts, 1)
 
-    def _rounded(self, X: Array, coarse: bool) -> tuple[Array, Array]:
+    def _rounded(self, X: Array, lengths: Array, coarse: bool) -> tuple[Array, Array]:
         """Rows of a :class:`_Copy`, and the length (n,) of what rounding took away from each."""
         backend, dim = self._backend, X.shape[1]
-        rows, errors = [], []
+        rows, errors, done = [], [], 0
         for block in self._blocks(X):
-            centred = (block - self._centre) * self._unit
+            centred = block - self._centre
+            centred *= self._unit
             rounded = backend.coarse(centred) if coarse else centred
             pieces = [rounded]
-            rest = backend.lengths(centred)[:, None] ** 2
+            rest = (self._unit * lengths[done : done + len(block), None]) ** 2
+            done += len(block)
             for _ in range(_PIECES):
                 pieces.append(backend.coarse(rest) if coarse else rest)
                 rest = rest - pieces[-1]

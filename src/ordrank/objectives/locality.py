@@ -32,7 +32,7 @@ class LocalityTerm:
         return self._mu * self._backend.dot(excess, excess)
 
     def value_and_gradient(self, Z: Array) -> tuple[Array, Array]:
-        """Value, and the gradient in Z: 4μ Eᵀ diag(q) E Z, of shape (n, s), with the incidence matrix E of the pairs."""
+        """Value, and the gradient in Z (n, s): 4μ Eᵀ diag(q) E Z, E the incidence matrix of the pairs."""
         excess = self._excess(Z)
         pull = self._pairs.laplacian_product(4 * self._mu * excess, Z)
         return self._mu * self._backend.dot(excess, excess), pull

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -38,7 +39,7 @@ def projected_gradient(
     backend, path = backend_of(x0), Path()
 
     def norm_of(a: Array) -> float:
-        return float(backend.dot(a, a)) ** 0.5
+        return math.sqrt(backend.dot(a, a))
 
     x, z = x0, objective.image(x0)
     value, gradient = objective.value_and_gradient(x, z)
