@@ -132,6 +132,8 @@ def test_selection_and_sorting_of_rows(backend, like):
     np.testing.assert_array_equal(host(backend.rising(ties)[1]), [[1, 3, 0, 2]])
     np.testing.assert_array_equal(host(backend.take(a, columns)), host(values))
     np.testing.assert_array_equal(host(backend.minimum(a, 1)), [1, -1])
+    filled = backend.fill(a, backend.indices([[0], [3]], like), np.inf)
+    np.testing.assert_array_equal(host(filled), [[np.inf, 1, 2, 1.5], [0, 5, -1, np.inf]])
 
 
 def test_the_coarse_product_errs_no_more_than_its_copies(backend, like):

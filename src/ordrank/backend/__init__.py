@@ -137,6 +137,10 @@ class Backend(Protocol):
         """Sorted rows, and where their elements came from; equal ones keep their order."""
         ...
 
+    def fill(self, values: Array, columns: Array, value: float) -> Array:
+        """Set ``values[i, columns[i, j]]`` to one value, in place."""
+        ...
+
     def take(self, values: Array, columns: Array) -> Array:
         """``values[i, columns[i, j]]`` for every i and j."""
         ...

@@ -174,6 +174,11 @@ class NumpyBackend:
         order = np.argsort(values, axis=1, kind="stable")
         return np.take_along_axis(values, order, axis=1), order
 
+    def fill(self, values: Array, columns: Array, value: float) -> Array:
+        """Set ``values[i, columns[i, j]]``."""
+        np.put_along_axis(values, columns, value, axis=1)
+        return values
+
     def take(self, values: Array, columns: Array) -> Array:
         """``values[i, columns[i, j]]``."""
         return np.take_along_axis(values, columns, axis=1)

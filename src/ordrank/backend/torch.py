@@ -227,6 +227,10 @@ class TorchBackend:
         found = values.sort(dim=1, stable=True)
         return found.values, found.indices
 
+    def fill(self, values: Array, columns: Array, value: float) -> Array:
+        """Set ``values[i, columns[i, j]]``; unlike an assignment, without waiting for the device."""
+        return values.scatter_(1, columns, value)
+
     def take(self, values: Array, columns: Array) -> Array:
         """``values[i, columns[i, j]]``."""
         return values.gather(1, columns)

@@ -134,13 +134,13 @@ class _Search:
     def _make_copy(self, precise: bool) -> _Copy:
         """Points and queries in the fastest precision, or in double."""
         backend, dim, coarse = self._backend, self._points.shape[1], not precise
-        points, point_errors = self._rounded(self._points, self._point_lengths, coarse)
+        points, point_errors, norm_errors = self._rounded(self._points, self._point_lengths, coarse)
         queries, query_errors = points, point_errors
         if self._queries is not self._points:
-            queries, query_errors = self._rounded(self._queries, self._query_lengths, coarse)
+            queries, query_errors, _ = self._rounded(self._queries, self._query_lengths, coarse)
         # Lengths of what rounding took away are measured; Cauchy and Schwarz bound what that does to a product.
         length, farthest = self._unit * self._query_lengths, self._unit * self._point_lengths.max()
-        by_rounding = 2 * (query_errors * farthest + (length + query_errors) * point_errors.max())
+        by_rounding = 2 * (query_errors * farthest + (length + query_errors) * point_errors.max()) + norm_errors.max()
         epsilon = float(np.finfo(np.float32 if coarse else np.float64).eps)
         by_summing = 2 * (dim + _ALIGNED) * epsilon * (2 * length * farthest + farthest**2)
         n_spare = -len(points) % _GROUP if len(points) >= _GROUP * _FEW_GROUPS else 0
@@ -158,18 +158,21 @@ class _Search:
         left[:, dim : dim + _PIECES] = 1
         product = backend.coarse_product(left, copy.points)
         if self._exclude_self:
-            product[self._rows[: len(rows)], rows] = np.inf
-        values, candidates, beyond = self._smallest(product, copy, n_candidates)
-        decided = beyond > values[:, k - 1] + copy.doubt[rows]
+            product = backend.fill(product, rows[:, None], np.inf)
+        values, candidates, others = self._smallest(product, copy, n_candidates)
+        limit = values[:, k - 1] + copy.doubt[rows]
+        decided = limit < np.inf
+        for lower_bound in others:
+            decided &= lower_bound > limit
         candidates, _ = backend.rising(candidates)
         distances = self._direct(rows, candidates)
-        if self._exclude_self:
+        if self._exclude_self and n_candidates == len(self._points):
             distances[candidates == rows[:, None]] = np.inf
         distances, order = backend.rising(distances)
         return backend.take(candidates, order[:, :k]), distances[:, :k], decided
 
-    def _smallest(self, product: Array, copy: _Copy, n_candidates: int) -> tuple[Array, Array, Array]:
-        """Smallest values of each row, their columns, and a lower bound of all other values.
+    def _smallest(self, product: Array, copy: _Copy, n_candidates: int) -> tuple[Array, Array, list[Array]]:
+        """Smallest values of each row, their columns, and lower bounds (r,) of all other values, where there are any.
 
         Of many columns, the minima of groups are looked at first: the k smallest values lie in the k groups of
         smallest minimum. A group takes columns far from each other, since neighbours often follow each other.
@@ -177,13 +180,12 @@ class _Search:
         backend, n = self._backend, len(self._points)
         if copy.n_groups < _FEW_GROUPS * n_candidates:
             values, columns = backend.smallest(product[:, :n], n_candidates)
-            return values, columns, values[:, -1] if n_candidates < n else values[:, -1] + np.inf
+            return values, columns, [values[:, -1]] if n_candidates < n else []
         grouped = product.reshape(len(product), _GROUP, copy.n_groups)
         minima, groups = backend.smallest(backend.minimum(grouped, 1), n_candidates)
         columns = (groups[:, :, None] + copy.members).reshape(len(groups), n_candidates * _GROUP)
         values, places = backend.smallest(backend.take(product, columns), n_candidates)
-        beyond = backend.minimum(backend.join([minima[:, -1:], values[:, -1:]], 1), 1)
-        return values, backend.take(columns, places), beyond
+        return values, backend.take(columns, places), [minima[:, -1], values[:, -1]]
 
     def _direct(self, rows: Array, candidates: Array) -> Array:
         """Distances (r, c) of queries to candidates, by differences in double precision."""
@@ -195,10 +197,10 @@ class _Search:
         ]
         return self._backend.join(parts, 1)
 
-    def _rounded(self, X: Array, lengths: Array, coarse: bool) -> tuple[Array, Array]:
-        """Rows of a :class:`_Copy`, and the length (n,) of what rounding took away from each."""
+    def _rounded(self, X: Array, lengths: Array, coarse: bool) -> tuple[Array, Array, Array]:
+        """Rows of a :class:`_Copy`, and what rounding took away: the length of it (n,), and from the squared norm (n,)."""
         backend, dim = self._backend, X.shape[1]
-        rows, errors, done = [], [], 0
+        rows, errors, norm_errors, done = [], [], [], 0
         for block in self._blocks(X):
             centred = block - self._centre
             centred *= self._unit
@@ -212,7 +214,8 @@ class _Search:
             zeros = np.zeros((len(block), -(dim + _PIECES) % _ALIGNED))
             rows.append(backend.join([*pieces, backend.asarray(zeros, rounded)], 1))
             errors.append(backend.lengths(centred - rounded))
-        return backend.join(rows), backend.join(errors)
+            norm_errors.append(abs(rest[:, 0]))
+        return backend.join(rows), backend.join(errors), backend.join(norm_errors)
 
     def _lengths(self, X: Array) -> Array:
         """Distances (n,) of samples from the centre, in double precision."""
