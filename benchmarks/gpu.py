@@ -238,7 +238,11 @@ def same_as_cpu(options: argparse.Namespace, data: dict[str, Any], fitted: CMDSM
     of_device = TargetNeighbors(*(a.cpu().numpy() for a in (pairs.first, pairs.second, pairs.squared_distances)))
     with neighbours_of_fits(lambda *_, **__: of_device):
         full = metric(options).fit(X.cpu().numpy(), grade.cpu().numpy())
-    checked["solver_at_full_size"] = {"samples": len(X), "difference": difference(fitted, full)}
+    checked["solver_at_full_size"] = {
+        "samples": len(X),
+        "difference": difference(fitted, full),
+        "iterations": [fitted.n_iter_, full.n_iter_],
+    }
 
     rows = torch.randperm(len(X), generator=torch.Generator().manual_seed(options.seed))[: options.check_rows]
     chosen = pairs.second.reshape(len(X), -1)[rows.to(X.device)].cpu()
@@ -328,7 +332,7 @@ def plot(document: dict[str, Any], file: Path) -> None:
     for axes in (left, right):
         axes.legend(frameon=False)
         axes.grid(alpha=0.3)
-    figure.savefig(file)
+    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
 def main(arguments: list[str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from ordrank import LDMLR, CMDSMetric
+from ordrank import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError
 from tests.contracts.places import PLACES, host, put
 
@@ -127,6 +127,30 @@ def test_other_types_follow_the_rules_for_arrays(place, graded):
     metric = clone(METRICS["fast"])
     assert str(fitted(metric, X.int(), graded[1]).components_.dtype) == "torch.float64"
     assert str(fitted(metric, X.half(), graded[1]).components_.dtype) == "torch.float32"
+
+
+def test_the_default_model_takes_tensors_of_the_cpu_and_refuses_others(place, graded):
+    X, y = graded
+    there = put(X, place)
+    metric = OrdinalMetric(kernel="linear", alpha=0.1, locality=0.2)
+    if place == "cuda":
+        with pytest.raises(InputError, match=r"OrdinalMetric computes on the CPU; give it X.cpu\(\)"):
+            metric.fit(there, y)
+        return
+    expected = clone(metric).fit(X, y).transform(X)
+    found = metric.fit(there, put(y, place)).transform(there)
+    assert type(found) is type(there)
+    np.testing.assert_array_equal(host(found), expected)
+    assert type(metric.pair_distance(there[:8].reshape(4, 2, 6))) is type(there)
+
+
+def test_a_ranker_takes_tensors_of_the_cpu(graded):
+    if "torch" not in PLACES:
+        pytest.skip("torch is not installed")
+    X, y = graded
+    ranker = OrdinalRanker(METRICS["fast"], n_neighbors=3, weights="distance")
+    expected = clone(ranker).fit(X, y).predict(X + 0.1)
+    np.testing.assert_array_equal(ranker.fit(put(X, "torch"), y).predict(put(X + 0.1, "torch")), expected)
 
 
 @pytest.mark.parametrize("device", ["gpu", 0, "cuda0"])

@@ -72,7 +72,7 @@ def transposed_product(W: Any, X: Any) -> Any:
     grid = (parts, triton.cdiv(d, 256))
     with torch.cuda.device_of(sums):
         _transposed_product[grid](W, X, sums, n, d, s, _ROWS_OF_A_PART, 32, 256, columns, num_warps=8)
-    return sums.sum(dim=0)
+    return sums.sum(dim=0, dtype=torch.float64).to(X.dtype)
 
 
 @triton.jit

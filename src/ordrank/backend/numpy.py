@@ -125,8 +125,13 @@ class NumpyBackend:
         return a @ b.T
 
     def transposed_product(self, a: Array, b: Array) -> Array:
-        """AᵀB."""
-        return a.T @ b
+        """AᵀB; sums of many single-precision rows are sums of blocks, in double."""
+        if a.dtype == np.float64 or len(a) <= _ROWS_AT_ONCE:
+            return a.T @ b
+        total = np.zeros((a.shape[1], b.shape[1]))
+        for start in range(0, len(a), _ROWS_AT_ONCE):
+            total += a[start : start + _ROWS_AT_ONCE].T @ b[start : start + _ROWS_AT_ONCE]
+        return total.astype(a.dtype)
 
     def group_sums(self, a: Array, group: Array, n_groups: int) -> Array:
         """Sums of the rows of each group through its sparse indicator matrix."""

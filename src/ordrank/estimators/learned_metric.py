@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ordrank._types import Array, SolverResult
-from ordrank.backend import backend_of, is_tensor, move, tensor_samples
+from ordrank.backend import as_given, backend_of, is_tensor, move, tensor_samples
 from ordrank.errors import InputError, warn_caller
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
 
@@ -61,9 +61,10 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             A tensor on the same device if X is one.
         """
         check_is_fitted(self)
-        if is_tensor(X):
-            return self._embed(self._checked_tensor(X, reset=False))
-        return self._embed(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        given = self._taken(X)
+        if is_tensor(given):
+            return self._embed(self._checked_tensor(given, reset=False))
+        return as_given(self._embed(validate_data(self, given, reset=False, dtype=[np.float64, np.float32])), X)
 
     def pair_distance(self, pairs: ArrayLike | Array) -> Array:
         """Learned distance of each pair.
@@ -78,13 +79,14 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             A tensor on the same device if the pairs are one.
         """
         check_is_fitted(self)
-        if is_tensor(pairs):
-            checked = tensor_samples(pairs, None).double()
+        given = self._taken(pairs)
+        if is_tensor(given):
+            checked = tensor_samples(given, None).double()
         else:
-            checked = check_array(pairs, allow_nd=True, dtype=np.float64)
+            checked = check_array(given, allow_nd=True, dtype=np.float64)
         if checked.ndim != 3 or checked.shape[1:] != (2, self.n_features_in_):
             raise InputError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}), got {checked.shape}")
-        return self._distances(checked[:, 0], checked[:, 1])
+        return as_given(self._distances(checked[:, 0], checked[:, 1]), pairs)
 
     @abstractmethod
     def _embed(self, X: Array) -> Array:
@@ -94,8 +96,15 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _distances(self, first: Array, second: Array) -> Array:
         """Learned distances between the rows of two arrays (n, d)."""
 
+    def _taken(self, X: Any) -> Any:
+        """Samples as the metric computes with them: arrays, unless it knows tensors."""
+        if is_tensor(X) and X.device.type != "cpu":
+            raise InputError(f"{type(self).__name__} computes on the CPU; give it X.cpu(), not a tensor on {X.device}")
+        return backend_of(X).to_numpy(X) if is_tensor(X) else X
+
     def _validated(self, X: Any, y: Any, device: str | None = None) -> tuple[Array, OrdinalLabels]:
         """Checked samples, not centred, and grouped labels, both on the device if one is named."""
+        X = self._taken(X)
         if is_tensor(X) and is_tensor(y):
             values, names = y, None
         else:
