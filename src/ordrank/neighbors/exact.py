@@ -198,7 +198,7 @@ class _Search:
         return self._backend.join(parts, 1)
 
     def _rounded(self, X: Array, lengths: Array, coarse: bool) -> tuple[Array, Array, Array]:
-        """Rows of a :class:`_Copy`, the length of what rounding took away (n,), and what the squared norms lost (n,)."""
+        """Rows of a :class:`_Copy`, lengths (n,) of what rounding took away, and what the squared norms lost (n,)."""
         backend, dim = self._backend, X.shape[1]
         rows, errors, norm_errors, done = [], [], [], 0
         for block in self._blocks(X):
