@@ -7,6 +7,7 @@ from pathlib import Path
 os.environ["SCIPY_ARRAY_API"] = "1"
 # Tests run in a process for each core; more threads would only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest

@@ -163,6 +163,42 @@ def search_lines():
         yield f"| {row['data']} | {row['k']} | {single:.1f} | {batch:.1f} |"
 
 
+def device_lines():
+    found = json.loads((RESULTS / "gpu.json").read_text())
+    for row in found["fits"]:
+        times = " | ".join(f"{row[f'{name}_seconds']:.3f} s" for name in ("fit", "neighbours", "rest"))
+        yield f"| {row['samples']:,} | {times} | {row['mae_learned']:.3f} | {row['mae_euclidean']:.3f} |"
+    gradient, near, ceilings = found["gradient"], found["neighbours"], found["ceilings"]
+    yield f"| copy of a large array | {ceilings['copy_bytes_per_second'] / 1e12:.2f} TB/s | |"
+    rate = f"{1e3 * gradient['seconds']:.2f} ms, {gradient['bytes_per_second'] / 1e12:.2f} TB/s"
+    yield f"| one gradient | {rate} | {gradient['share_of_copy_ceiling']:.0%} |"
+    rate = f"{near['flop_per_second'] / 1e12:.0f} TFLOP/s | {near['share_of_half_ceiling']:.0%}"
+    yield f"| neighbours, selection included | {rate} |"
+    for name, text in (("whole_fit", "whole fit of"), ("solver_at_full_size", "solver on")):
+        check = found["same_as_cpu"][name]
+        yield f"| {text} {check['samples']:,} samples | {check['difference']:.0e} |"
+
+
+def test_the_guide_to_devices_quotes_what_was_measured():
+    document = (ROOT / "docs" / "devices.md").read_text()
+    for line in device_lines():
+        assert line in document, line
+
+
+def test_a_gpu_is_used_well():
+    found = json.loads((RESULTS / "gpu.json").read_text())
+    sizes = {name: found["options"][name] for name in ("samples", "features", "components", "neighbors", "labels")}
+    assert sizes == {"samples": 1_000_000, "features": 512, "components": 16, "neighbors": 5, "labels": 10}
+    full = found["fits"][-1]
+    assert full["samples"] == 1_000_000
+    assert full["fit_seconds"] <= 1.5
+    assert full["rest_seconds"] <= 0.25
+    assert all(row["mae_learned"] < row["mae_euclidean"] for row in found["fits"])
+    assert found["gradient"]["share_of_copy_ceiling"] >= 0.4
+    assert found["same_as_cpu"]["whole_fit"]["difference"] <= 1e-3
+    assert found["same_as_cpu"]["neighbours_at_full_size"]["rows_that_differ_from_brute_force"] == 0
+
+
 def test_the_guide_to_collections_quotes_what_was_measured():
     document = (ROOT / "docs" / "collection.md").read_text()
     for line in (*cost_lines(), *search_lines()):

@@ -1,5 +1,7 @@
 """Small instances of every objective, for the contract suites."""
 
+from functools import partial
+
 import numpy as np
 
 from ordrank.backend import backend_of
@@ -8,6 +10,7 @@ from ordrank.neighbors import target_neighbors
 from ordrank.objectives import CMDSObjective, LDMLRObjective
 from ordrank.objectives.ldmlr import ordinal_scatter
 from ordrank.objectives.locality import LocalityTerm
+from tests.contracts.places import put
 
 
 def samples(seed=0, n=40, d=5, dtype=np.float64):
@@ -24,39 +27,42 @@ def cmds_parts(seed=0, n=40, d=5, s=2, k=3, dtype=np.float64):
     return X, Y, target_neighbors(X, label, k)
 
 
-def cmds(seed=0, *, mu=0.01, alpha=0.0, free_scale=True, weighted=False, **shape):
+def cmds(seed=0, *, mu=0.01, alpha=0.0, free_scale=True, weighted=False, place="numpy", **shape):
     X, Y, neighbors = cmds_parts(seed, **shape)
+    weights = np.random.default_rng(seed).uniform(0.1, 2, size=len(X)).astype(X.dtype) if weighted else None
+    X, Y, targets = put(X, place), put(Y, place), put(neighbors.squared_distances, place)
     locality = None
     if mu > 0:
         pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
-        locality = LocalityTerm(pairs, neighbors.squared_distances, mu)
-    weights = np.random.default_rng(seed).uniform(0.1, 2, size=len(X)).astype(X.dtype) if weighted else None
+        locality = LocalityTerm(pairs, targets, mu)
+    weights = put(weights, place) if weighted else None
     return CMDSObjective(X, Y, locality, alpha=alpha, free_scale=free_scale, weights=weights)
 
 
-def ldmlr(seed=0, *, mu=1.0, n=40, d=4, k=3, dtype=np.float64):
+def ldmlr(seed=0, *, mu=1.0, n=40, d=4, k=3, dtype=np.float64, place="numpy"):
     X, label = samples(seed, n, d, dtype)
     neighbors = target_neighbors(X, label, k)
+    X, targets = put(X, place), put(neighbors.squared_distances, place)
     pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
-    scatter = ordinal_scatter(X, label, label_distances([0, 1, 3, 4]))
-    return LDMLRObjective(X, scatter, pairs, neighbors.squared_distances, mu=mu)
+    scatter = ordinal_scatter(X, put(label, place), label_distances([0, 1, 3, 4]))
+    return LDMLRObjective(X, scatter, pairs, targets, mu=mu)
 
 
-def random_point(objective, rng, d=5, s=2):
+def random_point(objective, rng, d=5, s=2, *, place="numpy", dtype=np.float64):
     """A point of the objective's domain, and one like it as a direction."""
     if isinstance(objective, LDMLRObjective):
         A, B = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
-        return A @ A.T, B + B.T
+        return put((A @ A.T).astype(dtype), place), put((B + B.T).astype(dtype), place)
     make = lambda: objective.pack(rng.normal(size=(s, d)), float(rng.normal()))  # noqa: E731
     return make(), make()
 
 
 OBJECTIVES = {
-    "cmds": lambda seed: cmds(seed),
-    "cmds, fixed scale": lambda seed: cmds(seed, free_scale=False),
-    "cmds, ridge": lambda seed: cmds(seed, alpha=0.7),
-    "cmds, no local term": lambda seed: cmds(seed, mu=0.0),
-    "cmds, fewer samples than features": lambda seed: cmds(seed, n=12, d=20, k=2),
-    "cmds, weighted samples": lambda seed: cmds(seed, alpha=0.7, weighted=True),
-    "ldmlr": lambda seed: ldmlr(seed),
+    "cmds": cmds,
+    "cmds, fixed scale": partial(cmds, free_scale=False),
+    "cmds, ridge": partial(cmds, alpha=0.7),
+    "cmds, no local term": partial(cmds, mu=0.0),
+    "cmds, fewer samples than features": partial(cmds, n=12, d=20, k=2),
+    "cmds, weighted samples": partial(cmds, alpha=0.7, weighted=True),
+    "ldmlr": ldmlr,
 }

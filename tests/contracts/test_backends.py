@@ -1,58 +1,112 @@
-"""What every installed backend must satisfy."""
+"""What every installed backend must satisfy, on every device."""
 
 import numpy as np
 import pytest
 
-from ordrank.backend import NumpyBackend, backend_of
+from ordrank.backend import as_given, backend_of, is_tensor, move
+from ordrank.errors import InputError
+from tests.contracts.places import PLACES, host, put
 
-BACKENDS = [NumpyBackend()]
 
-
-@pytest.fixture(params=BACKENDS, ids=lambda b: b.name)
-def backend(request):
+@pytest.fixture(params=PLACES)
+def place(request):
     return request.param
 
 
 @pytest.fixture(params=[np.float32, np.float64])
-def like(request):
-    return np.zeros(1, dtype=request.param)
+def like(request, place):
+    return put(np.zeros(1, dtype=request.param), place)
 
 
-def test_dot_and_row_dots_accumulate_in_double_precision(backend, like):
+@pytest.fixture
+def backend(like):
+    return backend_of(like)
+
+
+def rounding(like):
+    return 50 * backend_of(like).epsilon(like)
+
+
+def test_dot_accumulates_in_double_precision_and_stays_on_the_device(backend, like):
     a = backend.asarray(np.full((2, 20000), 0.1), like)
     b = backend.asarray(np.tile([1.0, -1.0], (2, 10000)), like)
-    assert abs(backend.dot(a, b)) < 1e-9
-    a[0, 0] = 1.0
-    exact = float(like.dtype.type(1.0)) - float(like.dtype.type(0.1))
-    np.testing.assert_allclose(backend.row_dots(a, b), [exact, 0], atol=1e-9)
-    assert backend.dot(a, b) == pytest.approx(exact, abs=1e-9)
+    assert abs(float(backend.dot(a, b))) < 1e-9
+    assert float(backend.dot(a, a)) == pytest.approx(40000 * float(a[0, 0]) ** 2, rel=1e-12)
+    found = backend.dot(a, b)
+    assert not is_tensor(like) or found.device == like.device
 
 
-def test_pairs_take_differences_and_their_transpose_scatters(backend, like):
+def test_scalars_come_to_the_host_together(backend, like):
+    a = backend.asarray([3.0, 4.0], like)
+    found = backend.floats([backend.dot(a, a), 3.0, a[1]])
+    np.testing.assert_array_equal(found, [25.0, 3.0, 4.0])
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_array_equal(backend.floats([1.0, 2.0]), [1.0, 2.0])
+
+
+def incidence(first, second, n):
+    E = np.zeros((len(first), n))
+    np.add.at(E, (np.arange(len(first)), first), 1)
+    np.add.at(E, (np.arange(len(first)), second), -1)
+    return E
+
+
+@pytest.mark.parametrize("width", [1, 2, 16, 70])
+def test_pairs_are_their_incidence_matrix(backend, like, width):
     rng = np.random.default_rng(0)
-    first, second = rng.integers(0, 6, 15), rng.integers(0, 6, 15)
-    Z, V = (backend.asarray(rng.normal(size=shape), like) for shape in ((6, 2), (15, 2)))
-    weights = backend.asarray(rng.normal(size=15), like)
-    pairs = backend.pairs(first, second, 6, like)
-    tolerance = 50 * backend.epsilon(like)
-    np.testing.assert_allclose(pairs.differences(Z), Z[first] - Z[second], atol=tolerance)
-    assert backend.dot(pairs.scatter(V), Z) == pytest.approx(backend.dot(V, pairs.differences(Z)), abs=tolerance)
-    expected = pairs.scatter(weights[:, None] * pairs.differences(Z))
-    np.testing.assert_allclose(pairs.laplacian_product(weights, Z), expected, atol=tolerance)
-    assert pairs.differences(Z).dtype == like.dtype
+    first, second = rng.integers(0, 40, 150), rng.integers(0, 40, 150)
+    E = incidence(first, second, 40)
+    A, B = (backend.asarray(rng.normal(size=(40, width)), like) for _ in range(2))
+    weights = backend.double(backend.asarray(rng.normal(size=150), like))
+    pairs = backend.pairs(first, second, 40, like)
+    of_a, of_b = E @ host(A), E @ host(B)
+    scale = rounding(like) * width
+    np.testing.assert_allclose(host(pairs.dots(A, B)), (of_a * of_b).sum(axis=1), atol=scale)
+    np.testing.assert_allclose(host(pairs.dots(A, A)), (of_a**2).sum(axis=1), atol=scale)
+    found = pairs.laplacian_product(weights, A)
+    np.testing.assert_allclose(host(found), E.T @ (host(weights)[:, None] * of_a), atol=4 * rounding(like))
+    assert found.dtype == like.dtype
+
+
+def test_no_pairs_at_all(backend, like):
+    none = np.empty(0, dtype=np.int64)
+    pairs = backend.pairs(none, none, 3, like)
+    Z = backend.asarray(np.ones((3, 2)), like)
+    assert pairs.dots(Z, Z).shape == (0,)
+    assert not host(pairs.laplacian_product(backend.double(backend.asarray([], like)), Z)).any()
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 1), (300, 70, 3), (9000, 40, 16), (200, 30, 80)])
+def test_thin_products(backend, like, shape):
+    n, d, s = shape
+    rng = np.random.default_rng(0)
+    X, L, W = (backend.asarray(rng.normal(size=size), like) for size in ((n, d), (s, d), (n, s)))
+    tolerance = backend.epsilon(like) * (8 + n**0.5)
+    np.testing.assert_allclose(
+        host(backend.map_rows(X, L)), host(X) @ host(L).T, atol=tolerance * np.abs(host(X) @ host(L).T).max()
+    )
+    expected = host(W).astype(float).T @ host(X)
+    np.testing.assert_allclose(host(backend.transposed_product(W, X)), expected, atol=tolerance * n**0.5)
 
 
 def test_group_sums(backend, like):
     a = backend.asarray(np.arange(8.0).reshape(4, 2), like)
-    sums = backend.group_sums(a, np.array([2, 0, 2, 0]), 3)
-    np.testing.assert_array_equal(sums, [[8, 10], [0, 0], [4, 6]])
+    sums = backend.group_sums(a, backend.indices([2, 0, 2, 0], like), 3)
+    np.testing.assert_array_equal(host(sums), [[8, 10], [0, 0], [4, 6]])
+
+
+def test_mean_and_gram_are_in_double_precision(backend, like):
+    a = backend.asarray(1000 + np.random.default_rng(0).normal(size=(5000, 3)), like)
+    exact = host(a).astype(np.float64)
+    np.testing.assert_allclose(host(backend.mean(a)), exact.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(host(backend.gram(a)), exact.T @ exact, rtol=1e-12)
 
 
 def test_eigh_rebuilds_the_matrix(backend, like):
     a = backend.asarray([[2.0, 1.0], [1.0, 3.0]], like)
     values, vectors = backend.eigh(a)
     assert values[0] <= values[1]
-    np.testing.assert_allclose((vectors * values) @ vectors.T, a, atol=10 * backend.epsilon(like))
+    np.testing.assert_allclose(host((vectors * values) @ vectors.T), host(a), atol=10 * backend.epsilon(like))
 
 
 def test_finiteness(backend, like):
@@ -61,7 +115,51 @@ def test_finiteness(backend, like):
     assert not backend.all_finite(backend.asarray([np.nan], like))
 
 
-def test_backend_is_found_from_the_array():
-    assert backend_of(np.zeros(1)).name == "numpy"
+def test_unique(backend, like):
+    distinct, index = backend.unique(backend.asarray([3.0, 1.0, 3.0, 2.0], like))
+    np.testing.assert_array_equal(distinct, [1, 2, 3])
+    np.testing.assert_array_equal(host(index), [2, 0, 2, 1])
+    assert isinstance(distinct, np.ndarray)
+
+
+def test_selection_and_sorting_of_rows(backend, like):
+    a = backend.asarray([[3.0, 1.0, 2.0, 1.5], [0.0, 5.0, -1.0, 4.0]], like)
+    values, columns = backend.smallest(a, 2)
+    np.testing.assert_array_equal(host(values), [[1, 1.5], [-1, 0]])
+    np.testing.assert_array_equal(host(columns), [[1, 3], [2, 0]])
+    np.testing.assert_array_equal(host(backend.smallest(a, 4)[0]), np.sort(host(a), axis=1))
+    ties = backend.asarray([[2.0, 1.0, 2.0, 1.0]], like)
+    np.testing.assert_array_equal(host(backend.rising(ties)[1]), [[1, 3, 0, 2]])
+    np.testing.assert_array_equal(host(backend.take(a, columns)), host(values))
+    np.testing.assert_array_equal(host(backend.minimum(a, 1)), [1, -1])
+    filled = backend.fill(a, backend.indices([[0], [3]], like), np.inf)
+    np.testing.assert_array_equal(host(filled), [[np.inf, 1, 2, 1.5], [0, 5, -1, np.inf]])
+
+
+def test_the_coarse_product_errs_no_more_than_its_copies(backend, like):
+    rng = np.random.default_rng(0)
+    a, b = (backend.coarse(backend.asarray(rng.normal(size=(64, 40)), like)) for _ in range(2))
+    exact = host(a).astype(np.float64) @ host(b).astype(np.float64).T
+    np.testing.assert_allclose(host(backend.coarse_product(a, b)), exact, atol=40 * np.finfo(np.float32).eps * 40)
+
+
+def test_backend_is_found_from_the_array(place):
+    assert backend_of(put(np.zeros(1), place)).name == ("numpy" if place == "numpy" else "torch")
     with pytest.raises(TypeError, match=r"no backend computes with builtins\.list"):
         backend_of([1.0])
+
+
+def test_arrays_go_to_a_device_and_back(place):
+    given = put(np.arange(3.0), place)
+    np.testing.assert_array_equal(host(move(given, None)), [0, 1, 2])
+    for other in PLACES:
+        there = put(np.arange(3.0), other)
+        back = as_given(there, given)
+        assert type(back) is type(given)
+        assert not is_tensor(given) or back.device == given.device
+    if place != "numpy":
+        with pytest.raises(InputError, match="device must be None, 'cpu' or 'cuda', got 'nowhere'"):
+            move(given, "nowhere")
+        if "cuda" not in PLACES:
+            with pytest.raises(InputError, match="torch finds none"):
+                move(given, "cuda")

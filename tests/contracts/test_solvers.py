@@ -8,6 +8,7 @@ import pytest
 from ordrank._types import SolverResult
 from ordrank.errors import MissingCapabilityError
 from ordrank.solvers import StopReason, lbfgs, projected_gradient, steepest_descent
+from tests.contracts.places import every_place, host, put
 from tests.contracts.problems import cmds, ldmlr
 
 ARMIJO = {"gamma": 0.1, "rho": 0.5, "sigma": 0.05, "max_line_search": 30}
@@ -18,18 +19,19 @@ DESCENT = {
 }
 
 
-def problem_for(solver, seed):
+def problem_for(solver, seed, place="numpy"):
     if "projected" in solver:
-        return ldmlr(seed), np.eye(4)
-    objective = cmds(seed, alpha=0.1 * (seed % 2), free_scale=bool(seed % 3))
+        return ldmlr(seed, place=place), put(np.eye(4), place)
+    objective = cmds(seed, alpha=0.1 * (seed % 2), free_scale=bool(seed % 3), place=place)
     return objective, objective.pack(np.eye(2, 5), 1.0)
 
 
+@every_place
 @pytest.mark.parametrize("solver", DESCENT)
 @pytest.mark.parametrize("seed", range(5))
 class TestDescent:
-    def test_is_monotone_and_its_record_is_true(self, solver, seed):
-        objective, start = problem_for(solver, seed)
+    def test_is_monotone_and_its_record_is_true(self, solver, seed, place):
+        objective, start = problem_for(solver, seed, place)
         result = DESCENT[solver](objective, start, max_iter=60, tol=1e-9)
         assert isinstance(result, SolverResult)
         values = [iterate.value for iterate in result.history]
@@ -39,19 +41,19 @@ class TestDescent:
         assert values[0] == pytest.approx(objective.value(start, objective.image(start)))
         assert result.n_evals > result.n_iter
 
-    def test_start_is_not_modified(self, solver, seed):
-        objective, start = problem_for(solver, seed)
-        before = start.copy()
+    def test_start_is_not_modified(self, solver, seed, place):
+        objective, start = problem_for(solver, seed, place)
+        before = host(start).copy()
         DESCENT[solver](objective, start, max_iter=5, tol=0.0)
-        np.testing.assert_array_equal(start, before)
+        np.testing.assert_array_equal(host(start), before)
 
-    def test_stops_where_it_is_told_to(self, solver, seed):
-        objective, start = problem_for(solver, seed)
+    def test_stops_where_it_is_told_to(self, solver, seed, place):
+        objective, start = problem_for(solver, seed, place)
         result = DESCENT[solver](objective, start, max_iter=2, tol=0.0)
         assert (result.n_iter, result.stop_reason, result.converged) == (2, StopReason.MAX_ITER, False)
 
-    def test_a_solution_is_recognised(self, solver, seed):
-        objective, start = problem_for(solver, seed)
+    def test_a_solution_is_recognised(self, solver, seed, place):
+        objective, start = problem_for(solver, seed, place)
         tolerance = 1e-3 if solver == "paper" else 1e-10
         solution = DESCENT[solver](objective, start, max_iter=20000, tol=tolerance)
         assert solution.converged

@@ -11,7 +11,7 @@ from ordrank.neighbors import target_neighbors
 
 def test_defaults_are_the_published_parameters():
     assert LDMLR().get_params() == {
-        "n_neighbors": 5, "mu": 1e3, "p": 1.0, "step": "unit", "max_iter": 30, "tol": 1e-8,
+        "n_neighbors": 5, "mu": 1e3, "p": 1.0, "step": "unit", "max_iter": 30, "tol": 1e-8, "device": None,
     }  # fmt: skip
 
 

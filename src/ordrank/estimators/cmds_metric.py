@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ordrank._types import FloatArray, SolverResult
-from ordrank.backend import backend_of
+from ordrank._types import Array, SolverResult
+from ordrank.backend import backend_of, is_tensor
 from ordrank.errors import CollapsedScaleWarning, InputError, warn_caller
 from ordrank.estimators.label_positions import place_labels
 from ordrank.estimators.labels import OrdinalLabels
@@ -72,13 +72,15 @@ class CMDSMetric(LinearMetric):
         ``solver="paper"``: stop when the norm of the gradient is below it, as in the paper, which does not
         state its value. ``solver="fast"``: stop when the predicted decrease is below ``tol`` times the
         objective.
+    device : {None, "cpu", "cuda"}, default=None
+        Where ``fit`` computes; None is where X is.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        L.
+        L; a tensor on the device of X if X was one.
     mean_ : ndarray of shape (n_features,)
-        Mean of the training samples; ``transform`` subtracts it.
+        Mean of the training samples; ``transform`` subtracts it. A tensor if X was one.
     scale_ : float
         c.
     labels_ : ndarray of shape (m,)
@@ -125,6 +127,7 @@ class CMDSMetric(LinearMetric):
         repair: Literal["error", "cailliez", "nearest"] = "error",
         max_iter: int = 1000,
         tol: float = 1e-6,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
@@ -142,16 +145,17 @@ class CMDSMetric(LinearMetric):
         self.repair = repair
         self.max_iter = max_iter
         self.tol = tol
+        self.device = device
 
-    def _learn(self, X: NDArray[np.floating], labels: OrdinalLabels) -> None:
-        Y = self._place_labels(labels).astype(X.dtype)
+    def _learn(self, X: Array, labels: OrdinalLabels) -> None:
+        Y = self._place_labels(X, labels)
         neighbors = target_neighbors(X, labels.index, self.n_neighbors)
         objective = CMDSObjective(
             X, Y, self._local_term(X, neighbors), alpha=self.alpha, free_scale=self.scale == "free"
         )
         result = self._solve(objective, self._start(objective, X))
-        L, self.scale_ = objective.unpack(result.x)
-        self.components_ = L.copy()
+        L, c = objective.unpack(result.x)
+        self.components_, self.scale_ = backend_of(X).asarray(L, X), float(c)
         other_solver = "" if self.solver == "fast" else ", or use solver='fast'"
         self._record(result, f"Raise max_iter, scale the features{other_solver}.")
         if self.scale == "free":
@@ -173,30 +177,30 @@ class CMDSMetric(LinearMetric):
         check_choice("scale", self.scale, ("free", "fixed"))
         check_choice("repair", self.repair, ("error", "cailliez", "nearest"))
 
-    def _place_labels(self, labels: OrdinalLabels) -> FloatArray:
+    def _place_labels(self, X: Array, labels: OrdinalLabels) -> Array:
         """Ideal position of every sample, (n, s): the n × n route at the price of the m × m one."""
         given = self.label_distances
         distances = label_distances(labels.distinct, self.beta) if given is None else given
-        placed = place_labels(distances, self.n_components, np.bincount(labels.index), self.repair)
+        placed = place_labels(distances, self.n_components, labels.counts, self.repair)
         self.label_repair_, self.negative_mass_ = placed.repair, placed.negative_mass
         self.label_positions_ = placed.points
-        return self.label_positions_[labels.index]
+        return backend_of(X).asarray(self.label_positions_, X)[labels.index]
 
-    def _local_term(self, X: NDArray[np.floating], neighbors: TargetNeighbors) -> LocalityTerm | None:
+    def _local_term(self, X: Array, neighbors: TargetNeighbors) -> LocalityTerm | None:
         if len(neighbors) == 0 or self.mu == 0:
             return None
         pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
         return LocalityTerm(pairs, neighbors.squared_distances, self.mu)
 
-    def _start(self, objective: CMDSObjective, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _start(self, objective: CMDSObjective, X: Array) -> Array:
         shape = (self.n_components, X.shape[1])
         if isinstance(self.init, str):
             check_choice("init", self.init, ("identity", "lstsq"))
             if self.init == "identity":
-                return objective.pack(np.eye(*shape, dtype=X.dtype), 1.0)
+                return objective.pack(np.eye(*shape), 1.0)
             return objective.pack(self._least_squares_start(objective, X), 1.0)
         try:
-            given = np.array(self.init, dtype=X.dtype)
+            given = np.array(backend_of(self.init).to_numpy(self.init) if is_tensor(self.init) else self.init, float)
         except (TypeError, ValueError):
             given = np.empty(0)
         if given.shape != shape or not np.isfinite(given).all():
@@ -205,26 +209,27 @@ class CMDSMetric(LinearMetric):
             )
         return objective.pack(given, 1.0)
 
-    def _least_squares_start(self, objective: CMDSObjective, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _least_squares_start(self, objective: CMDSObjective, X: Array) -> Array:
         """The minimiser of the fitting term, a little off the saddle it may be for the local one."""
         # The fitting term is quadratic, and the local one is flat at L = 0: one Newton step from there.
-        zero = objective.pack(np.zeros((self.n_components, X.shape[1]), dtype=X.dtype), 1.0)
+        zero = objective.pack(np.zeros((self.n_components, X.shape[1])), 1.0)
         _, gradient = objective.value_and_gradient(zero, objective.image(zero))
         L = -objective.unpack(objective.precondition(gradient))[0]
         if self.mu == 0:
             return L
         # Where the fit is perfect, or a row of positions is zero, target neighbours coincide and the local term
         # has no slope. A thousandth of the principal directions, with a sign that does not depend on axes, has.
-        eigenvalues, basis = objective.span()
+        backend, (eigenvalues, basis) = backend_of(X), objective.span()
         rows = min(self.n_components, len(eigenvalues))
-        directions = basis[:, ::-1][:, :rows].T
-        skewness = ((X @ directions.T) ** 3).sum(axis=0)
+        largest = list(range(len(eigenvalues) - 1, len(eigenvalues) - 1 - rows, -1))
+        directions = basis[:, largest].T
+        skewness = backend.to_numpy(((X @ directions.T) ** 3).sum(axis=0))
         size = np.linalg.norm(self.label_positions_) / np.sqrt(len(self.label_positions_))
-        step = 1e-3 * size * np.sqrt(len(X) / eigenvalues[::-1][:rows])
-        L[:rows] += (np.where(skewness < 0, -step, step))[:, None] * directions
+        step = 1e-3 * size * np.sqrt(len(X) / backend.to_numpy(eigenvalues[largest]))
+        L[:rows] += backend.asarray(np.where(skewness < 0, -step, step), X)[:, None] * directions
         return L
 
-    def _solve(self, objective: CMDSObjective, start: NDArray[np.floating]) -> SolverResult:
+    def _solve(self, objective: CMDSObjective, start: Array) -> SolverResult:
         if self.solver == "fast":
             return lbfgs(objective, start, max_iter=self.max_iter, tol=self.tol)
         return steepest_descent(
@@ -238,7 +243,7 @@ class CMDSMetric(LinearMetric):
             tol=self.tol,
         )
 
-    def _warn_if_collapsed(self, objective: CMDSObjective, X: NDArray[np.floating], Y: NDArray[np.floating]) -> None:
+    def _warn_if_collapsed(self, objective: CMDSObjective, X: Array, Y: Array) -> None:
         """Say so if c went to zero, or fell while the mapped samples let go of the labels.
 
         With (L, c) → 0, or L held up by the local term alone, directions survive that have nothing to do with
@@ -246,12 +251,14 @@ class CMDSMetric(LinearMetric):
         """
         if abs(self.scale_) >= 0.5:
             return
+        backend, dot = backend_of(X), backend_of(X).dot
         Z = X @ self.components_.T
-        size = float(np.sum(Z**2, dtype=np.float64) * np.sum(Y**2, dtype=np.float64))
-        reached = float(np.sum(Z * Y, dtype=np.float64) ** 2 / size) if size > 0 else 0.0
-        coordinates = X @ objective.span()[1]
-        coordinates /= np.linalg.norm(coordinates, axis=0)
-        possible = float(np.sum((coordinates.T @ Y) ** 2) / np.sum(Y**2))
+        size = float(dot(Z, Z) * dot(Y, Y))
+        reached = float(dot(Z, Y) ** 2 / size) if size > 0 else 0.0
+        # Coordinates in the eigenvectors of the samples are orthogonal, and their squared lengths the eigenvalues.
+        eigenvalues, basis = objective.span()
+        along = basis.T @ backend.transposed_product(X, Y) / eigenvalues[:, None] ** 0.5
+        possible = float(dot(along, along) / dot(Y, Y))
         if reached >= 0.5 * possible and abs(self.scale_) >= 0.01:
             return
         warn_caller(

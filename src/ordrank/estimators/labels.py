@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from ordrank._types import FloatArray, IntArray
+from ordrank._types import Array, FloatArray, IntArray
+from ordrank.backend import backend_of, is_tensor
 from ordrank.errors import InputError
 
 
@@ -20,20 +21,25 @@ class OrdinalLabels:
 
     Attributes
     ----------
-    values : ndarray of shape (n,)
+    values : array of shape (n,)
         One number per sample; for named grades the position of the name in its order.
     distinct : ndarray of shape (m,)
         The distinct values that occur, rising.
-    index : ndarray of shape (n,)
-        Position of each value in ``distinct``.
+    index : array of shape (n,)
+        Position of each value in ``distinct``, where the samples are.
     names : ndarray of object, or None
         All grade names in their order, for an ordered categorical.
     """
 
-    values: FloatArray
+    values: Array
     distinct: FloatArray
-    index: IntArray
+    index: Array
     names: NDArray[Any] | None
+
+    @property
+    def counts(self) -> IntArray:
+        """Samples of each label, (m,)."""
+        return np.bincount(backend_of(self.index).to_numpy(self.index), minlength=len(self.distinct))
 
     def encode(self, y: Any) -> Any:
         """Numbers for other labels of the same kind; names are matched by name, not by their own order."""
@@ -69,6 +75,8 @@ def encode_labels(y: Any) -> tuple[Any, NDArray[Any] | None]:
     """
     if y is None:  # scikit-learn's validation has the sentence for this
         return None, None
+    if is_tensor(y):
+        y = backend_of(y).to_numpy(y)
     if hasattr(y, "iloc") and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
         y = y.iloc[:, 0]  # a data frame of one column
     categorical = getattr(y, "cat", y)  # a pandas Series keeps its categorical there
@@ -100,8 +108,8 @@ def _encode_categorical(categorical: Any) -> tuple[FloatArray, NDArray[Any]]:
 
 def ordinal_labels(values: Any, names: NDArray[Any] | None) -> OrdinalLabels:
     """Group validated numeric labels; at least two different ones are needed."""
-    numbers = np.asarray(values, dtype=np.float64)
-    distinct, index = np.unique(numbers, return_inverse=True)
+    numbers = values if is_tensor(values) else np.asarray(values, dtype=np.float64)
+    distinct, index = backend_of(numbers).unique(numbers)
     if len(distinct) < 2:
         raise InputError(
             f"all {len(numbers)} samples have the same label (1 class), {distinct[0]:g}; an order needs two"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ordrank._types import Array
 from ordrank.backend import backend_of
 from ordrank.estimators.labels import OrdinalLabels
 from ordrank.estimators.linear_metric import LinearMetric
@@ -46,13 +46,16 @@ class LDMLR(LinearMetric):
         Iterations, T in the paper: 30 for UMIST, 50 for FG-NET.
     tol : float, default=1e-8
         Stop when the relative change of A falls below it.
+    device : {None, "cpu", "cuda"}, default=None
+        Where ``fit`` computes; None is where X is.
 
     Attributes
     ----------
     components_ : ndarray of shape (rank, n_features)
-        L with A = LᵀL, one row for each positive eigenvalue of A, largest first.
+        L with A = LᵀL, one row for each positive eigenvalue of A, largest first; a tensor on the device of X if X was
+        one.
     mean_ : ndarray of shape (n_features,)
-        Mean of the training samples; ``transform`` subtracts it.
+        Mean of the training samples; ``transform`` subtracts it. A tensor if X was one.
     labels_ : ndarray of shape (m,)
         Distinct labels; positions in their order for a categorical.
     bounded_ : bool
@@ -81,6 +84,7 @@ class LDMLR(LinearMetric):
         step: Literal["unit", "exact"] = "unit",
         max_iter: int = 30,
         tol: float = 1e-8,
+        device: str | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.mu = mu
@@ -88,6 +92,7 @@ class LDMLR(LinearMetric):
         self.step = step
         self.max_iter = max_iter
         self.tol = tol
+        self.device = device
 
     def _check_parameters(self) -> None:
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
@@ -97,13 +102,13 @@ class LDMLR(LinearMetric):
         check_number("tol", self.tol, at_least=0)
         check_choice("step", self.step, ("unit", "exact"))
 
-    def _learn(self, X: NDArray[np.floating], labels: OrdinalLabels) -> None:
+    def _learn(self, X: Array, labels: OrdinalLabels) -> None:
         neighbors = target_neighbors(X, labels.index, self.n_neighbors)
         pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
         weights = label_distances(labels.distinct, beta=1.0) ** self.p
         scatter = ordinal_scatter(X, labels.index, weights)
         objective = LDMLRObjective(X, scatter, pairs, neighbors.squared_distances, mu=self.mu)
-        start = np.eye(X.shape[1], dtype=X.dtype)
+        start = backend_of(X).asarray(np.eye(X.shape[1]), X)
         # The literal step may run to infinity, where the solver stops and says so.
         with np.errstate(over="ignore", invalid="ignore"):
             result = projected_gradient(objective, start, step=self.step, max_iter=self.max_iter, tol=self.tol)
@@ -113,7 +118,7 @@ class LDMLR(LinearMetric):
 
     def _hint(self) -> str:
         """What to do about an early stop."""
-        if not self.components_.any():
+        if not bool(self.components_.any()):
             return "A is zero: the unit step overshoots on features of this size. Scale them, or use step='exact'."
         if not self.bounded_:
             return (
@@ -123,20 +128,24 @@ class LDMLR(LinearMetric):
         return "Raise max_iter." if self.step == "exact" else "Raise max_iter, or use step='exact'."
 
 
-def _factor(A: NDArray[np.floating]) -> NDArray[np.floating]:
+def _factor(A: Array) -> Array:
     """L with A = LᵀL from the positive eigenvalues of A, largest first; at least one row."""
-    values, vectors = np.linalg.eigh(A)
-    rank = max(1, int((values > values[-1] * len(A) * np.finfo(A.dtype).eps).sum()))
-    return (vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))).T[:rank].copy()
+    backend = backend_of(A)
+    values, vectors = backend.eigh(A)
+    rank = max(1, int((values > values[-1] * len(A) * backend.epsilon(A)).sum()))
+    largest = list(range(len(A) - 1, len(A) - 1 - rank, -1))
+    return (vectors[:, largest] * values[largest].clip(min=0) ** 0.5).T
 
 
-def _is_bounded(scatter: NDArray[np.floating], target_scatter: NDArray[np.floating]) -> bool:
+def _is_bounded(scatter: Array, target_scatter: Array) -> bool:
     """Whether the label scatter C vanishes wherever all target differences do.
 
     Along A = vvᵀ with v orthogonal to every δ_p the local term is constant and -vᵀCv is all that changes.
     """
-    rounding = len(scatter) * float(np.finfo(scatter.dtype).eps)
-    values, vectors = np.linalg.eigh(target_scatter)
+    backend = backend_of(scatter)
+    rounding = len(scatter) * backend.epsilon(scatter)
+    values, vectors = backend.eigh(target_scatter)
     null = vectors[:, values <= values[-1] * rounding]
-    outside = np.abs(null.T @ scatter @ null).max(initial=0.0)
-    return bool(outside <= 1e3 * rounding * np.abs(scatter).max())
+    if null.shape[1] == 0:
+        return True
+    return bool(abs(null.T @ scatter @ null).max() <= 1e3 * rounding * abs(scatter).max())

@@ -33,3 +33,9 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
         raise InputError(f"{name} must be one of {allowed}, got {value!r}")
+
+
+def check_device(value: Any) -> None:
+    """Require None or the name of a device."""
+    if value is not None and not (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")):
+        raise InputError(f"device must be None, 'cpu' or 'cuda', got {value!r}")

@@ -22,4 +22,5 @@ def project_psd(A: Array) -> Array:
     values, vectors = backend_of(A).eigh((A + A.T) / 2)
     kept = values > 0
     root = vectors[:, kept] * values[kept] ** 0.5
-    return root @ root.T
+    projected = root @ root.T
+    return (projected + projected.T) / 2

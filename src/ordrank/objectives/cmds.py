@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ordrank._types import Array, FloatArray
 from ordrank.backend import backend_of
 from ordrank.objectives.fit import FitTerm
@@ -50,47 +52,50 @@ class CMDSObjective:
         self._backend = backend_of(X)
         self._spectrum: tuple[Array, Array] | None = None
 
-    def pack(self, L: Array, c: float) -> Array:
-        """Vector of unknowns from L (s, d) and c."""
-        parts = [L, self._backend.asarray([c], L)] if self._free_scale else [L]
-        return self._backend.concatenate(parts)
+    def pack(self, L: Array, c: Array) -> Array:
+        """Vector of unknowns from L (s, d) and a scalar c."""
+        flat = self._backend.asarray(L, self._X).reshape(-1)
+        return self._backend.join([flat, self._backend.asarray(c, flat).reshape(1)]) if self._free_scale else flat
 
-    def unpack(self, x: Array) -> tuple[Array, float]:
-        """L (s, d) and c from the vector of unknowns."""
+    def unpack(self, x: Array) -> tuple[Array, Array]:
+        """L (s, d) and the scalar c from the vector of unknowns; both stay where it is."""
         size = self._shape[0] * self._shape[1]
-        return x[:size].reshape(self._shape), float(x[size]) if self._free_scale else 1.0
+        return x[:size].reshape(self._shape), x[size] if self._free_scale else 1.0
 
     def image(self, x: Array) -> Array:
         """Z = XLᵀ."""
-        return self._X @ self.unpack(x)[0].T
+        return self._backend.map_rows(self._X, self.unpack(x)[0])
 
     def value(self, x: Array, z: Array) -> float:
         """f(L, c), given Z."""
         L, c = self.unpack(x)
-        value = self._fit.value(z, c) + 0.5 * self._alpha * self._backend.dot(L, L)
-        return value if self._locality is None else value + self._locality.value(z)
+        value = self._fit.value(z, c) + self._ridge(L)
+        return float(value if self._locality is None else value + self._locality.value(z))
 
     def value_and_gradient(self, x: Array, z: Array) -> tuple[float, Array]:
         """f(L, c) and its gradient; ∇_L f = WᵀX + αL with W the gradient in Z."""
         L, c = self.unpack(x)
-        value, W, slope_c = self._fit.value_and_gradients(z, c)
-        value += 0.5 * self._alpha * self._backend.dot(L, L)
+        value, W = self._fit.value_and_gradient(z, c)
+        slope_c = self._fit.slope(W) if self._free_scale else None
+        value = value + self._ridge(L)
         if self._locality is not None:
             local_value, local_gradient = self._locality.value_and_gradient(z)
             value, W = value + local_value, W + local_gradient
-        return value, self.pack(W.T @ self._X + self._alpha * L, slope_c)
+        gradient = self._backend.transposed_product(W, self._X)
+        return float(value), self.pack(gradient + self._alpha * L if self._alpha else gradient, slope_c)
 
     def line_polynomial(self, x: Array, z: Array, dx: Array, dz: Array) -> FloatArray:
         """Quartic coefficients of f along dx, in O(ns + Ps)."""
         (L, c), (dL, dc) = self.unpack(x), self.unpack(dx)
-        polynomial = self._fit.line_polynomial(z, c, dz, dc if self._free_scale else 0.0)
-        dot = self._backend.dot
-        polynomial[:3] += (
-            self._alpha * 0.5 * dot(L, L),
-            self._alpha * dot(L, dL),
-            self._alpha * 0.5 * dot(dL, dL),
-        )
-        return polynomial if self._locality is None else polynomial + self._locality.line_polynomial(z, dz)
+        parts = self._fit.line_polynomial(z, c, dz, dc if self._free_scale else None)
+        parts += [self._ridge(L), self._alpha * self._backend.dot(L, dL), self._ridge(dL)]
+        if self._locality is not None:
+            parts += self._locality.line_polynomial(z, dz)
+        found = self._backend.floats(parts)
+        polynomial = np.zeros(5)
+        polynomial[:3] = found[:3] + found[3:6]
+        polynomial[: len(found) - 6] += found[6:]
+        return polynomial
 
     def precondition(self, gradient: Array) -> Array:
         """(XᵀΩX + αI)⁻¹ on L and 1/‖Y‖² on c: the inverse Hessian of the fitting term, block by block.
@@ -103,7 +108,10 @@ class CMDSObjective:
         solved = (inside / (eigenvalues + self._alpha)) @ basis.T
         if self._alpha > 0:
             solved = solved + (G - inside @ basis.T) / self._alpha
-        return self.pack(solved, slope_c / self._fit.squared_norm if self._free_scale else 1.0)
+        return self.pack(solved, slope_c / self._fit.squared_norm if self._free_scale else None)
+
+    def _ridge(self, L: Array) -> Array:
+        return 0.5 * self._alpha * self._backend.dot(L, L)
 
     def span(self) -> tuple[Array, Array]:
         """Non-zero eigenvalues (r,), rising, and eigenvectors (d, r) of XᵀΩX; computed once."""
@@ -121,5 +129,5 @@ def _span(X: Array) -> tuple[Array, Array]:
     kept = values > values[-1] * max(n, d) * backend.epsilon(values)
     values, vectors = values[kept], vectors[:, kept]
     if d > n:
-        vectors = (X.T @ vectors) / values**0.5
+        vectors = (backend.double(X.T) @ vectors) / values**0.5
     return backend.asarray(values, X), backend.asarray(vectors, X)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ordrank._types import Array, FloatArray
+from ordrank._types import Array
 from ordrank.backend import backend_of
 
 
 class FitTerm:
     """½ Σ_i ω_i ‖z_i - cy_i‖², as a function of the mapped samples Z (n, s) and the scale c.
+
+    Values are scalars that stay where the samples are.
 
     Parameters
     ----------
@@ -21,24 +21,31 @@ class FitTerm:
 
     def __init__(self, Y: Array, weights: Array | None = None) -> None:
         self.Y = Y
-        self._weights = 1.0 if weights is None else weights[:, None]
+        self._weights = weights
         self._backend = backend_of(Y)
-        self.squared_norm = self._backend.dot(Y, self._weights * Y)
+        self.squared_norm = self._backend.dot(Y, self._weighted(Y))
 
-    def value(self, Z: Array, c: float) -> float:
+    def value(self, Z: Array, c: Array) -> Array:
         """Return the value."""
         residual = Z - c * self.Y
-        return 0.5 * self._backend.dot(residual, self._weights * residual)
+        return 0.5 * self._backend.dot(residual, self._weighted(residual))
 
-    def value_and_gradients(self, Z: Array, c: float) -> tuple[float, Array, float]:
-        """Value, gradient in Z (n, s) and derivative in c."""
+    def value_and_gradient(self, Z: Array, c: Array) -> tuple[Array, Array]:
+        """Value, and its gradient in Z (n, s)."""
         residual = Z - c * self.Y
-        gradient = self._weights * residual
-        return 0.5 * self._backend.dot(residual, gradient), gradient, -self._backend.dot(self.Y, gradient)
+        gradient = self._weighted(residual)
+        return 0.5 * self._backend.dot(residual, gradient), gradient
 
-    def line_polynomial(self, Z: Array, c: float, dZ: Array, dc: float) -> FloatArray:
-        """Five coefficients of the value at (Z + t dZ, c + t dc); the last two are zero."""
-        residual, change = Z - c * self.Y, dZ - dc * self.Y
-        weighted, dot = self._weights * change, self._backend.dot
-        start = 0.5 * dot(residual, self._weights * residual)
-        return np.array([start, dot(residual, weighted), 0.5 * dot(change, weighted), 0, 0])
+    def slope(self, gradient: Array) -> Array:
+        """Derivative in c, given the gradient in Z."""
+        return -self._backend.dot(self.Y, gradient)
+
+    def line_polynomial(self, Z: Array, c: Array, dZ: Array, dc: Array) -> list[Array]:
+        """Three coefficients of the value at (Z + t dZ, c + t dc)."""
+        residual, change = Z - c * self.Y, dZ if dc is None else dZ - dc * self.Y
+        weighted, dot = self._weighted(change), self._backend.dot
+        start = 0.5 * dot(residual, self._weighted(residual))
+        return [start, dot(residual, weighted), 0.5 * dot(change, weighted)]
+
+    def _weighted(self, a: Array) -> Array:
+        return a if self._weights is None else self._weights[:, None] * a

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ordrank._types import Array, FloatArray
+from ordrank._types import Array
 from ordrank.backend import PairOperator, backend_of
 
 
 class LocalityTerm:
     """μ Σ_p (‖z_i - z_j‖² - t_p)², as a function of the mapped samples Z (n, s).
 
-    Only differences of mapped samples are formed, never of samples: O(Ps) for a value or gradient.
+    Only differences of mapped samples are formed, never of samples: O(Ps) for a value or gradient. Values are scalars
+    that stay where the samples are.
 
     Parameters
     ----------
     pairs : PairOperator
         The P pairs (i, j).
     targets : array of shape (P,)
-        Squared distances t_p to keep.
+        Squared distances t_p to keep, in double precision.
     mu : float
         Weight.
     """
@@ -27,27 +26,23 @@ class LocalityTerm:
         self._pairs, self._targets, self._mu = pairs, targets, mu
         self._backend = backend_of(targets)
 
-    def value(self, Z: Array) -> float:
+    def value(self, Z: Array) -> Array:
         """μ Σ q², q = ‖z_i - z_j‖² - t."""
-        differences = self._pairs.differences(Z)
-        excess = self._excess(differences)
+        excess = self._excess(Z)
         return self._mu * self._backend.dot(excess, excess)
 
-    def value_and_gradient(self, Z: Array) -> tuple[float, Array]:
-        """Value, and the gradient in Z: 4μ Eᵀ(q · EZ), of shape (n, s)."""
-        differences = self._pairs.differences(Z)
-        excess = self._excess(differences)
-        pull = self._pairs.scatter(self._backend.asarray(excess, differences)[:, None] * differences)
-        return self._mu * self._backend.dot(excess, excess), 4 * self._mu * pull
+    def value_and_gradient(self, Z: Array) -> tuple[Array, Array]:
+        """Value, and the gradient in Z (n, s): 4μ Eᵀ diag(q) E Z, E the incidence matrix of the pairs."""
+        excess = self._excess(Z)
+        pull = self._pairs.laplacian_product(4 * self._mu * excess, Z)
+        return self._mu * self._backend.dot(excess, excess), pull
 
-    def line_polynomial(self, Z: Array, dZ: Array) -> FloatArray:
+    def line_polynomial(self, Z: Array, dZ: Array) -> list[Array]:
         """Five coefficients of the value at Z + t dZ: q(t) = q + 2bt + at², squared and summed."""
-        differences, changes = self._pairs.differences(Z), self._pairs.differences(dZ)
-        q = self._excess(differences)
-        b = self._backend.row_dots(differences, changes)
-        a = self._backend.row_dots(changes, changes)
+        q, b, a = self._excess(Z), self._pairs.dots(Z, dZ), self._pairs.dots(dZ, dZ)
         dot = self._backend.dot
-        return self._mu * np.array([dot(q, q), 4 * dot(q, b), 4 * dot(b, b) + 2 * dot(q, a), 4 * dot(a, b), dot(a, a)])
+        sums = [dot(q, q), 4 * dot(q, b), 4 * dot(b, b) + 2 * dot(q, a), 4 * dot(a, b), dot(a, a)]
+        return [self._mu * sum_ for sum_ in sums]
 
-    def _excess(self, differences: Array) -> Array:
-        return self._backend.row_dots(differences, differences) - self._targets
+    def _excess(self, Z: Array) -> Array:
+        return self._pairs.dots(Z, Z) - self._targets

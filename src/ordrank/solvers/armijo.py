@@ -49,7 +49,7 @@ def steepest_descent(
     for _ in range(max_iter):
         value, gradient = objective.value_and_gradient(x, z)
         path.n_evals += 1
-        squared_norm = dot(gradient, gradient)
+        squared_norm = float(dot(gradient, gradient))
         norm = float(np.sqrt(squared_norm))
         if norm <= tol:
             return path.end(x, value, norm, StopReason.GRADIENT)
@@ -67,5 +67,5 @@ def steepest_descent(
         x, z = trial_x, trial_z
     value, gradient = objective.value_and_gradient(x, z)
     path.n_evals += 1
-    norm = float(np.sqrt(dot(gradient, gradient)))
+    norm = float(dot(gradient, gradient)) ** 0.5
     return path.end(x, value, norm, StopReason.GRADIENT if norm <= tol else StopReason.MAX_ITER)

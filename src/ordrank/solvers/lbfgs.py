@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
-import numpy as np
-
 from ordrank._types import Array, PreconditionedObjective, SolverResult
 from ordrank.backend import backend_of
 from ordrank.solvers.exact_step import minimize_on_ray
@@ -39,20 +37,20 @@ def lbfgs(
         Past steps that shape the direction.
     """
     require(objective, PreconditionedObjective, "L-BFGS with the exact step")
-    dot, path = backend_of(x0).dot, Path()
+    backend, path = backend_of(x0), Path()
     past: deque[_Step] = deque(maxlen=memory)
     x, z = x0, objective.image(x0)
     value, gradient = objective.value_and_gradient(x, z)
     path.n_evals += 1
     largest_predicted = 0.0
     for _ in range(max_iter):
-        norm = float(np.sqrt(dot(gradient, gradient)))
         direction = -_inverse_hessian_product(objective, gradient, past)
-        slope = dot(gradient, direction)
+        squared_norm, slope = backend.floats([backend.dot(gradient, gradient), backend.dot(gradient, direction)])
+        norm = float(squared_norm) ** 0.5
         if slope >= 0 and past:  # rounding spoilt the memory: forget it
             past.clear()
             direction = -objective.precondition(gradient)
-            slope = dot(gradient, direction)
+            slope = float(backend.dot(gradient, direction))
         predicted = -0.5 * slope
         largest_predicted = max(predicted, largest_predicted)
         if predicted <= tol * min(abs(value), largest_predicted):
@@ -66,16 +64,16 @@ def lbfgs(
             return path.end(x, value, norm, StopReason.DECREASE)
         path.step_from(value, norm, step)
         change = next_gradient - gradient
-        curvature = step * dot(direction, change)
+        curvature = step * float(backend.dot(direction, change))
         if curvature > 0:
             past.append((step * direction, change, 1 / curvature))
         x, z, value, gradient = next_x, next_z, next_value, next_gradient
-    norm = float(np.sqrt(dot(gradient, gradient)))
+    norm = float(backend.dot(gradient, gradient)) ** 0.5
     return path.end(x, value, norm, StopReason.MAX_ITER)
 
 
 def _inverse_hessian_product(objective: PreconditionedObjective, gradient: Array, past: deque[_Step]) -> Array:
-    """Two-loop recursion of L-BFGS, its middle being the preconditioner."""
+    """Two-loop recursion of L-BFGS, its middle being the preconditioner; its scalars never leave the device."""
     dot = backend_of(gradient).dot
     product, weights = gradient, []
     for moved, change, inverse_curvature in reversed(past):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -38,7 +39,7 @@ def projected_gradient(
     backend, path = backend_of(x0), Path()
 
     def norm_of(a: Array) -> float:
-        return float(np.sqrt(backend.dot(a, a)))
+        return math.sqrt(backend.dot(a, a))
 
     x, z = x0, objective.image(x0)
     value, gradient = objective.value_and_gradient(x, z)
@@ -76,5 +77,5 @@ def _cauchy_length(objective: ConstrainedObjective, x: Array, z: Array, gradient
 def _spectral_length(moved: Array, change: Array, previous: float) -> float:
     """Barzilai and Borwein's length ⟨Δx, Δx⟩/⟨Δx, Δ∇f⟩; twice the last one where f was linear."""
     dot = backend_of(moved).dot
-    curvature = dot(moved, change)
-    return dot(moved, moved) / curvature if curvature > 0 else 2 * previous
+    curvature = float(dot(moved, change))
+    return float(dot(moved, moved)) / curvature if curvature > 0 else 2 * previous

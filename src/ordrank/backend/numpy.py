@@ -1,0 +1,194 @@
+"""NumPy and SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ordrank._types import Array, FloatArray, IntArray
+
+# Elements of the largest temporary array: 32 MB of doubles.
+_BLOCK_ELEMENTS = 4_000_000
+_ROWS_AT_ONCE = 4096
+
+
+class SparsePairs:
+    """Pairs through SciPy's CSR matrices: their products beat fancy indexing and ``np.add.at``."""
+
+    def __init__(self, first: IntArray, second: IntArray, n_samples: int, dtype: Any) -> None:
+        n_pairs = len(first)
+        ends = np.column_stack([first, second]).reshape(-1)
+        signs = np.tile(np.array([1, -1], dtype=dtype), n_pairs)
+        self._incidence = scipy.sparse.csr_array((signs, ends, 2 * np.arange(n_pairs + 1)), shape=(n_pairs, n_samples))
+        # Every pair joins its two samples both ways; entry e of the adjacency matrix belongs to pair _pair[e].
+        here, there = np.concatenate([first, second]), np.concatenate([second, first])
+        order = np.argsort(here, kind="stable")
+        self._there, self._pair = there[order], order % max(n_pairs, 1)
+        self._starts = np.concatenate([[0], np.cumsum(np.bincount(here, minlength=n_samples))])
+        self._shape = (n_samples, n_samples)
+
+    def dots(self, A: Array, B: Array) -> Array:
+        """Row sums of (EA) ∘ (EB), a block of pairs at a time; einsum needs no product array."""
+        n_pairs = self._incidence.shape[0]
+        products = np.empty(n_pairs)
+        at_once = max(1, _BLOCK_ELEMENTS // max(1, A.shape[1]))
+        for start in range(0, n_pairs, at_once):
+            block = self._incidence if n_pairs <= at_once else self._incidence[start : start + at_once]
+            of_a = block @ A
+            of_b = of_a if B is A else block @ B
+            products[start : start + at_once] = np.einsum("ij,ij->i", of_a, of_b, dtype=np.float64)
+        return products
+
+    def laplacian_product(self, weights: Array, Z: Array) -> Array:
+        """(D - W) Z with the weighted adjacency matrix W of the pairs and its degrees D."""
+        entries = weights.astype(Z.dtype, copy=False)[self._pair]
+        adjacency = scipy.sparse.csr_array((entries, self._there, self._starts), shape=self._shape)
+        return (adjacency @ np.ones(len(Z), dtype=Z.dtype))[:, None] * Z - adjacency @ Z
+
+
+class NumpyBackend:
+    """NumPy and SciPy."""
+
+    name = "numpy"
+
+    def dot(self, a: Array, b: Array) -> Array:
+        """Sum of the elementwise product in float64."""
+        if a.dtype == np.float64:
+            return np.dot(a.reshape(-1), b.reshape(-1))
+        return np.multiply(a, b, dtype=np.float64).sum()
+
+    def floats(self, scalars: Sequence[Any]) -> FloatArray:
+        """Scalars as one array."""
+        return np.array(scalars, dtype=np.float64)
+
+    def to_numpy(self, a: Array) -> Any:
+        """Itself."""
+        return a
+
+    def join(self, parts: Sequence[Array], axis: int = 0) -> Array:
+        """One array."""
+        return np.concatenate(parts, axis=axis)
+
+    def asarray(self, values: Any, like: Array) -> Array:
+        """An array of the type of ``like``."""
+        return np.asarray(_on_host(values), dtype=like.dtype)
+
+    def indices(self, values: Any, like: Array) -> Array:
+        """Integers."""
+        return np.asarray(_on_host(values), dtype=np.int64)
+
+    def double(self, a: Array) -> Array:
+        """Float64."""
+        return a.astype(np.float64, copy=False)
+
+    def epsilon(self, a: Array) -> float:
+        """Relative rounding of the array's type."""
+        return float(np.finfo(a.dtype).eps)
+
+    def largest(self, a: Array) -> float:
+        """Largest number of the array's type."""
+        return float(np.finfo(a.dtype).max)
+
+    def all_finite(self, a: Array) -> bool:
+        """Whether no element is infinite or NaN."""
+        return bool(np.isfinite(a).all())
+
+    def mean(self, a: Array) -> Array:
+        """Mean of the rows in float64."""
+        return a.mean(axis=0, dtype=np.float64)
+
+    def unique(self, a: Array) -> tuple[FloatArray, Array]:
+        """Distinct values and the place of each element among them."""
+        distinct, index = np.unique(a, return_inverse=True)
+        return distinct, index
+
+    def eigh(self, a: Array) -> tuple[Array, Array]:
+        """Symmetric eigendecomposition, by NumPy: SciPy's own BLAS threads would compete with NumPy's."""
+        values, vectors = np.linalg.eigh(a)
+        return values, vectors
+
+    def gram(self, a: Array) -> Array:
+        """AᵀA in double precision, a block of rows at a time."""
+        if a.dtype == np.float64:
+            return a.T @ a
+        total = np.zeros((a.shape[1], a.shape[1]))
+        for start in range(0, len(a), _ROWS_AT_ONCE):
+            block = a[start : start + _ROWS_AT_ONCE].astype(np.float64)
+            total += block.T @ block
+        return total
+
+    def map_rows(self, a: Array, b: Array) -> Array:
+        """ABᵀ."""
+        return a @ b.T
+
+    def transposed_product(self, a: Array, b: Array) -> Array:
+        """AᵀB; sums of many single-precision rows are sums of blocks, in double."""
+        if a.dtype == np.float64 or len(a) <= _ROWS_AT_ONCE:
+            return a.T @ b
+        total = np.zeros((a.shape[1], b.shape[1]))
+        for start in range(0, len(a), _ROWS_AT_ONCE):
+            total += a[start : start + _ROWS_AT_ONCE].T @ b[start : start + _ROWS_AT_ONCE]
+        return total.astype(a.dtype)
+
+    def group_sums(self, a: Array, group: Array, n_groups: int) -> Array:
+        """Sums of the rows of each group through its sparse indicator matrix."""
+        ones = np.ones(len(group), dtype=a.dtype)
+        indicator = scipy.sparse.csr_array((ones, (group, np.arange(len(group)))), shape=(n_groups, len(group)))
+        return indicator @ a
+
+    def pairs(self, first: Array, second: Array, n_samples: int, like: Array) -> SparsePairs:
+        """Sparse matrices of the pairs."""
+        return SparsePairs(first, second, n_samples, like.dtype)
+
+    def block_elements(self, a: Array) -> int:
+        """So many that a block fits a processor's cache and memory alike."""
+        return _BLOCK_ELEMENTS
+
+    def coarse(self, a: Array) -> Array:
+        """Float32."""
+        return a.astype(np.float32)
+
+    def coarse_product(self, a: Array, b: Array) -> Array:
+        """ABᵀ in the precision of its factors."""
+        return a @ b.T
+
+    def lengths(self, a: Array) -> Array:
+        """Norms along the last axis; einsum needs no array of squares."""
+        return np.sqrt(np.einsum("...i,...i->...", a, a))
+
+    def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
+        """Distances by differences in float64."""
+        return self.lengths(np.subtract(points[candidates], queries[:, None], dtype=np.float64))
+
+    def minimum(self, a: Array, axis: int) -> Array:
+        """Minima along an axis."""
+        return a.min(axis=axis)
+
+    def smallest(self, values: Array, k: int) -> tuple[Array, Array]:
+        """The k smallest elements of each row by selection, then sorted."""
+        columns = np.argpartition(values, k - 1, axis=1)[:, :k] if k < values.shape[1] else None
+        chosen = values if columns is None else np.take_along_axis(values, columns, axis=1)
+        sorted_, order = self.rising(chosen)
+        return sorted_, order if columns is None else np.take_along_axis(columns, order, axis=1)
+
+    def rising(self, values: Array) -> tuple[Array, Array]:
+        """Stable sort of each row."""
+        order = np.argsort(values, axis=1, kind="stable")
+        return np.take_along_axis(values, order, axis=1), order
+
+    def fill(self, values: Array, columns: Array, value: float) -> Array:
+        """Set ``values[i, columns[i, j]]``."""
+        np.put_along_axis(values, columns, value, axis=1)
+        return values
+
+    def take(self, values: Array, columns: Array) -> Array:
+        """``values[i, columns[i, j]]``."""
+        return np.take_along_axis(values, columns, axis=1)
+
+
+def _on_host(values: Any) -> Any:
+    """Tensors of torch come from wherever they are."""
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else values

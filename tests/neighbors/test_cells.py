@@ -1,0 +1,55 @@
+"""Most of the neighbours: no fewer than is said."""
+
+import numpy as np
+import pytest
+
+from ordrank.neighbors import target_neighbors
+from ordrank.neighbors.cells import sure_mean
+from tests.contracts.places import every_place, host, put
+
+
+def clustered(n, rng):
+    return rng.normal(size=(n, 6)) + 20 * rng.normal(size=(40, 6))[rng.integers(0, 40, n)]
+
+
+def share_found(exact, found, k):
+    rows = zip(host(exact.second).reshape(-1, k), host(found.second).reshape(-1, k), strict=True)
+    return np.mean([len(set(a) & set(b)) for a, b in rows]) / k
+
+
+@every_place
+@pytest.mark.parametrize("recall", [0.5, 0.9])
+def test_at_least_the_wanted_share_is_found_and_what_is_said_is_true(place, recall):
+    X = put(clustered(16000, np.random.default_rng(0)), place)
+    label = put((np.arange(16000) % 20 == 0).astype(int), place)
+    exact, found = target_neighbors(X, label, 4), target_neighbors(X, label, 4, recall=recall)
+    assert exact.recall == 1.0
+    assert recall <= found.recall < 1
+    assert share_found(exact, found, 4) >= found.recall
+    np.testing.assert_array_equal(host(found.first), host(exact.first))
+    a, b = host(X)[host(found.first)], host(X)[host(found.second)]
+    np.testing.assert_allclose(host(found.squared_distances), ((a - b) ** 2).sum(axis=1))
+    assert (host(found.first) != host(found.second)).all()
+    assert (host(found.squared_distances) >= host(exact.squared_distances) - 1e-9).all()
+
+
+def test_where_cells_do_not_help_the_search_is_exact():
+    X, label = np.random.default_rng(0).normal(size=(8000, 40)), np.zeros(8000, dtype=int)
+    exact, found = target_neighbors(X, label, 3), target_neighbors(X, label, 3, recall=0.99)
+    assert found.recall == 1.0
+    np.testing.assert_array_equal(found.second, exact.second)
+
+
+def test_copies_are_no_trap():
+    X = np.repeat(clustered(400, np.random.default_rng(1)), 25, axis=0)
+    found = target_neighbors(X, np.zeros(10000, dtype=int), 5, recall=0.9)
+    assert (found.first != found.second).all()
+    assert np.mean(found.squared_distances == 0) > 0.9
+
+
+def test_the_bound_holds_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    for chance in (0.5, 0.9, 0.99):
+        bounds = np.array([sure_mean(rng.binomial(5, chance, size=300) / 5, 0.05) for _ in range(500)])
+        assert np.mean(bounds <= chance) >= 0.95
+        assert bounds.mean() > chance - 0.15
