@@ -13,13 +13,14 @@ from typing import NamedTuple
 MOST_CORRECTIONS = 1000
 SERIAL, CHANGED = "serial", "changed"
 TABLES = (
+    "CREATE TABLE IF NOT EXISTS counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
     # Grades that changed since the last training, as they were then.
     "CREATE TABLE IF NOT EXISTS trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL)",
     "CREATE TABLE IF NOT EXISTS corrections "
     "(serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, grade REAL, estimate REAL)",
 )
-_ADD = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + excluded.value"
-_PUT = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+_ADD = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
+_PUT = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
 _REMEMBER = "INSERT OR IGNORE INTO trained SELECT id, grade FROM pictures WHERE"
 _COUNT = "SELECT count(*) FROM trained JOIN pictures USING (id) WHERE trained.grade IS NOT pictures.grade"
 
@@ -40,14 +41,16 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 def number_of(connection: sqlite3.Connection | sqlite3.Cursor, key: str) -> int:
     """Return a number that is kept: that of the last transaction, or of the grades that changed."""
-    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'counters'").fetchone()[0]:
+        return 0  # an older version has made the collection, and nobody has changed it since
+    found = connection.execute("SELECT value FROM counters WHERE key = ?", (key,)).fetchone()
     return 0 if found is None else int(found[0])
 
 
 def count_transaction(cursor: sqlite3.Cursor) -> None:
     """Give a transaction its number, and count the grades that are not those that the model was trained with."""
     cursor.execute(_ADD, (SERIAL, 1))
-    cursor.execute(_PUT, (CHANGED, str(_count(cursor))))
+    cursor.execute(_PUT, (CHANGED, _count(cursor)))
 
 
 def remember_grades(cursor: sqlite3.Cursor, grades: list[tuple[float, str]]) -> None:
