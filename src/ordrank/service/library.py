@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 # Seconds for which a correction waits while another process writes: that of another correction takes far less.
 PATIENCE = 1.0
+# Seconds for which a question waits for a newer state: to bring in a correction takes far less, all pictures more.
+_MOST_WAIT = 0.05
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,8 @@ class Library:
             self._renew()
 
     def _current(self) -> Snapshot:
-        """Return the newest state that is there without waiting for another thread."""
-        if self._renewing.acquire(blocking=False):
+        """Return the newest state; an older one if a thread takes long to read that."""
+        if self._renewing.acquire(timeout=_MOST_WAIT):
             try:
                 self._renew()
             finally:
