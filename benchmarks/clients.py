@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import cycle
 
 import numpy as np
 
@@ -143,11 +144,11 @@ def ask(port: int, asked: list[list[Question]], seconds: float) -> Heard:
     ----------
     port : int
     asked : list of lists of Question
-        Those of each client; more than it can ask.
+        Those of each client, again and again.
     seconds : float
     """
     heard, poll = Heard(), select.epoll()
-    clients = [_Client(port, iter(mine), heard) for mine in asked]
+    clients = [_Client(port, cycle(mine), heard) for mine in asked]
     by_file: dict[int, _Client] = {}
     lost, look = list(clients), 0.0
     until = time.perf_counter() + seconds

@@ -170,8 +170,9 @@ class TestEnding:
     @pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
     def test_all_processes_end_together_and_quietly(self, trained, how, code):
         with serving(trained, "--workers", "2") as server, server.client() as client:
-            os.kill(workers_of(server)[0], signal.SIGKILL)
-            wait_until(lambda: len(workers_of(server)) == 2)
+            victim = workers_of(server)[0]
+            os.kill(victim, signal.SIGKILL)
+            wait_until(lambda: len(workers_of(server)) == 2 and victim not in workers_of(server))
             client.get("/nothing")
             workers = workers_of(server)
             found, _, complained = server.end(how)

@@ -43,6 +43,8 @@ from ordrank.features.reading import ReadPicture
 
 # Most values that older versions of SQLite take in one statement.
 _MOST_VALUES = 900
+# Rows that are read together.
+_BLOCK_ROWS = 1024
 
 _ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END WHERE id = ?"
 # The content of a picture whose file holds another by now is marked, so that it can come again under another name.
@@ -60,6 +62,10 @@ class Store:
     def __len__(self) -> int:
         (count,) = self._connection.execute("SELECT count(*) FROM pictures").fetchone()
         return int(count)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
 
     # Reading -----------------------------------------------------------------------------------------------------
 
@@ -110,7 +116,7 @@ class Store:
         rows = self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall()
         return numbers_of(rows, 1)[:, 0]
 
-    def features(self, rows_per_block: int = 1024) -> Iterator[NDArray[np.float32]]:
+    def features(self, rows_per_block: int = _BLOCK_ROWS) -> Iterator[NDArray[np.float32]]:
         """Feature vectors of all pictures in the order of their numbers, a block (b, dim) at a time."""
         found = self._connection.execute("SELECT vector FROM features ORDER BY id")
         while block := found.fetchmany(rows_per_block):
@@ -125,11 +131,24 @@ class Store:
         """Where every picture is that has a place, in the order of their numbers."""
         statement = "SELECT id, grade, estimate FROM pictures WHERE id IN (SELECT id FROM embeddings) ORDER BY id"
         table = numbers_of(self._connection.execute(statement).fetchall(), 3)
-        blobs = [blob for (blob,) in self._connection.execute("SELECT vector FROM embeddings ORDER BY id")]
-        if len(blobs) != len(table) or len({isinstance(blob, bytes) and len(blob) for blob in blobs}) > 1:
-            raise sqlite3.DatabaseError("a place is missing")
-        vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1 if blobs else 0)
+        vectors = self._vectors(len(table))
         return Places(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], vectors)
+
+    def _vectors(self, n: int) -> NDArray[np.float32]:
+        """Vectors (n, s + d) of all that have a place, read in blocks: beside them little else is in memory."""
+        found = self._connection.execute("SELECT vector FROM embeddings ORDER BY id")
+        vectors, done = np.empty((n, 0), dtype=np.float32), 0
+        while block := [blob for (blob,) in found.fetchmany(_BLOCK_ROWS)]:
+            if not done and isinstance(block[0], bytes):
+                vectors = np.empty((n, len(block[0]) // 4), dtype=np.float32)
+            whole = all(isinstance(blob, bytes) and len(blob) == 4 * vectors.shape[1] for blob in block)
+            if not whole or done + len(block) > n:
+                raise sqlite3.DatabaseError("a place is missing")
+            vectors[done : done + len(block)] = np.frombuffer(b"".join(block), dtype="<f4").reshape(len(block), -1)
+            done += len(block)
+        if done != n:
+            raise sqlite3.DatabaseError("a place is missing")
+        return vectors
 
     def place_of(self, number: int) -> NDArray[np.float32] | None:
         """Where one picture is, (s + d,); None if it has no place."""
@@ -340,6 +359,12 @@ class Store:
     def _place(self, cursor: sqlite3.Cursor, number: int, vector: NDArray[np.float32], estimate: float) -> None:
         cursor.execute("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", (number, vector.astype("<f4").tobytes()))
         cursor.execute(_ESTIMATE, (estimate, number))
+
+
+def open_store(directory: Path) -> Store:
+    """Open a collection to read from it more than once; each reading sees the state of its time."""
+    must_exist(directory)
+    return Store(directory, connect_to_read(directory / DATABASE))
 
 
 @contextmanager

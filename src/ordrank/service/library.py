@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from ordrank.collection.answering import Query
 from ordrank.collection.changes import Correction
 from ordrank.collection.database import DATABASE, connect_to_read, must_exist, sentences
 from ordrank.collection.records import Header
-from ordrank.collection.store import Store, read_store, write_store
+from ordrank.collection.store import Store, open_store, write_store
 from ordrank.errors import CollectionError, InputError, UnreadablePictureError
 from ordrank.features.pictures import THUMBNAIL_SIDE, decode_picture, thumbnail
 from ordrank.service.asking import extractor_of, parse_grade, wanted_pictures
@@ -92,6 +93,7 @@ class Library:
         self._renewing = Lock()
         self._watching: sqlite3.Connection | None = None
         self._watched = self._times_opened = 0
+        self._idle: deque[tuple[int, Store]] = deque()
         self._desk = desk or OwnDesk(directory, self.renew)
         with self._renewing, sentences(directory):
             self._version = self._data_version()
@@ -102,6 +104,7 @@ class Library:
         """Let go of the files; the next question opens them again."""
         with self._renewing:
             self._stop_watching()
+        self._idle_store(0)
 
     # The state of the collection ---------------------------------------------------------------------------------
 
@@ -206,14 +209,29 @@ class Library:
 
     @contextmanager
     def _reading(self, number: int) -> Iterator[Store]:
-        """Read of a picture, which may have been removed a moment ago."""
+        """Read of a picture, which may have been removed a moment ago; files stay open for the next one who reads."""
+        file, store = self._watched, None
         try:
-            with read_store(self.directory) as store:
+            with sentences(self.directory):
+                store = self._idle_store(file)
+                store = open_store(self.directory) if store is None else store  # an empty one is false
                 yield store
         except CollectionError:
             self.renew()
             row_of(self._current(), number)
             raise
+        finally:
+            if store is not None:
+                self._idle.append((file, store))
+
+    def _idle_store(self, file: int) -> Store | None:
+        """Return what nobody reads from now, of this file; what is open of others is closed."""
+        while self._idle:
+            opened, store = self._idle.popleft()
+            if opened == file:
+                return store
+            store.close()
+        return None
 
     def points(self, limit: int) -> Points:
         """Return all pictures that have a place as points to show; a fixed random sample if they are too many."""
