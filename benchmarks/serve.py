@@ -1,37 +1,43 @@
-"""What the page of a large collection costs: many clients at once beside one.
+"""What the page of a large collection costs: many clients at once beside one, and a server that is killed.
 
-`ordrank serve` shows a collection of 100,000 pictures in a process of its own. A client asks one question after
+`ordrank serve` shows a collection of 100,000 pictures in processes of its own. A client asks one question after
 another, as the page does: mostly rankings and thumbnails, some pages of the list, now and then a correction. First one
-client asks alone, then 50 at the same time. Prints one JSON document: errors, requests a second and their ratio, times
-of answers, growth of the server's memory. The clients share the machine with the server.
+client asks alone, then 50 at the same time; the clients share the machine with the server (see clients.py). Then 50
+clients correct and ask while all processes of the server are killed and it is started again: grades that were
+acknowledged are looked for in the collection. Prints one JSON document: errors, requests a second and their ratio,
+times of answers, memory, lost grades.
 
-    python benchmarks/serve.py [--pictures 100000] [--clients 50] [--seconds 30] [--work DIR] [--out FILE]
+    python benchmarks/serve.py [--pictures 100000] [--clients 50] [--seconds 30] [--workers N] [--work DIR] [--out FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from clients import Heard, ask, questions
 from collection import draw_photographs, fit_command, grow, run
 
-from ordrank.collection.store import write_store
+from ordrank.collection.store import read_store, write_store
 from ordrank.experiments.machine import describe_machine
 
-API = "/api/v1"
 DRAWN = 1000
 # How often each is asked: a page of the browser is one ranking, some thumbnails, now and then another list.
-KINDS = {"rank": 0.45, "thumbnail": 0.4, "browse": 0.1, "picture": 0.04, "grade": 0.01}
+MIX = {"rank": 0.45, "thumbnail": 0.4, "browse": 0.1, "picture": 0.04, "grade": 0.01}
+# While the server is killed many grades must be on their way.
+GRADING_MIX = {"rank": 0.3, "thumbnail": 0.2, "grade": 0.5}
+MOST_A_SECOND = 4000
 
 
 def large_collection(work: Path, n: int) -> Path:
@@ -46,12 +52,13 @@ def large_collection(work: Path, n: int) -> Path:
 
 
 class Server:
-    """`ordrank serve` in a process of its own."""
+    """`ordrank serve` in a process group of its own."""
 
-    def __init__(self, collection: Path) -> None:
-        command = [sys.executable, "-m", "ordrank", "serve", str(collection), "--port", "0"]
+    def __init__(self, collection: Path, workers: int | None = None, port: int = 0) -> None:
+        options = [] if workers is None else ["--workers", str(workers)]
+        command = [sys.executable, "-m", "ordrank", "serve", str(collection), "--port", str(port), *options]
         begin = time.perf_counter()
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
         assert self._process.stdout is not None
         found = re.search(r"http://\S+:(\d+)", self._process.stdout.readline())
         if found is None:
@@ -59,75 +66,40 @@ class Server:
         self.port = int(found[1])
         self.seconds_to_start = time.perf_counter() - begin
 
+    def _all(self) -> list[int]:
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        return [self._process.pid, *map(int, children)]
+
+    @property
+    def workers(self) -> int:
+        """Processes that answer."""
+        return max(1, len(self._all()) - 1)
+
     def memory(self) -> int:
-        """Resident bytes."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+)", status)
-        return int(found[1]) * 1024 if found else 0
+        """Bytes of all processes; what they share is counted once."""
+        found = (re.search(r"Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text()) for pid in self._all())
+        return 1024 * sum(int(one[1]) for one in found if one)
 
     def cpu_seconds(self) -> float:
         """Time of all cores so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / 100
+        fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._all())
+        return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
-    def end(self) -> None:
-        """Stop it."""
-        self._process.kill()
+    def kill(self) -> None:
+        """End all processes at once, without a chance to finish anything."""
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-
-
-def _request(kind: str, number: int) -> bytes:
-    path = {
-        "rank": f"rank?picture={number}&limit=30",
-        "thumbnail": f"pictures/{number}/thumbnail",
-        "browse": f"pictures?offset={number % 1000}&limit=60",
-        "picture": f"pictures/{number}",
-        "grade": f"pictures/{number}/grade",
-    }[kind]
-    body = json.dumps({"grade": str(1 + number % 5)}) if kind == "grade" else ""
-    head = f"{'PUT' if body else 'GET'} {API}/{path} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\n"
-    content = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
-    return f"{head}{content}\r\n{body}".encode()
-
-
-async def _client(port: int, seed: int, n: int, until: float, times: dict[str, list[float]], errors: list[str]) -> None:
-    """Ask over one connection; a library for HTTP would take more of the machine than the server."""
-    rng = np.random.default_rng(seed)
-    kinds = rng.choice(list(KINDS), p=list(KINDS.values()), size=100_000).tolist()
-    numbers = rng.integers(1, n + 1, size=len(kinds)).tolist()
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    for kind, number in zip(kinds, numbers, strict=True):
-        begin = time.perf_counter()
-        if begin > until:
-            break
-        writer.write(_request(kind, number))
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        body = await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0]))
-        times[kind].append(time.perf_counter() - begin)
-        if not head.startswith(b"http/1.1 200"):
-            errors.append(f"{kind}: {head[:20]!r} {body[:100]!r}")
-    writer.close()
-
-
-async def _clients(
-    port: int, clients: int, n: int, seconds: float, first: int
-) -> tuple[dict[str, list[float]], list[str]]:
-    times: dict[str, list[float]] = defaultdict(list)
-    errors: list[str] = []
-    until = time.perf_counter() + seconds
-    await asyncio.gather(*(_client(port, first + i, n, until, times, errors) for i in range(clients)))
-    return times, errors
-
-
-def _load(arguments: tuple[int, int, int, float, int]) -> tuple[dict[str, list[float]], list[str]]:
-    return asyncio.run(_clients(*arguments))
 
 
 def measure(server: Server, clients: int, n: int, seconds: float) -> dict[str, Any]:
     """Let clients ask for a while."""
-    before, used = server.memory(), server.cpu_seconds()
-    times, errors = _load((server.port, clients, n, seconds, 1000 * clients))
-    every = np.concatenate([np.array(values) for values in times.values()])
+    count = int(MOST_A_SECOND * seconds / clients) + 100
+    asked = [questions(MIX, np.arange(1, n + 1), count, 1000 * clients + i) for i in range(clients)]
+    before, used, own = server.memory(), server.cpu_seconds(), time.process_time()
+    heard = ask(server.port, asked, seconds)
+    own, used = time.process_time() - own, server.cpu_seconds() - used
+    every = np.concatenate([np.array(values) for values in heard.seconds.values()])
+    errors = [*heard.errors, *["a connection broke"] * heard.broken]
     return {
         "clients": clients,
         "seconds": seconds,
@@ -135,15 +107,59 @@ def measure(server: Server, clients: int, n: int, seconds: float) -> dict[str, A
         "requests_per_second": round(len(every) / seconds, 1),
         "errors": len(errors),
         "first_errors": errors[:3],
-        "server_cores_used": round((server.cpu_seconds() - used) / seconds, 2),
+        "server_cores_used": round(used / seconds, 2),
+        "clients_cores_used": round(own / seconds, 2),
         "milliseconds": {"all": _quantiles(every)}
-        | {kind: _quantiles(np.array(times[kind])) for kind in sorted(times)},
-        "memorygrowth_bytes": server.memory() - before,
+        | {kind: _quantiles(np.array(heard.seconds[kind])) for kind in sorted(heard.seconds)},
+        "memory_bytes": server.memory(),
+        "memory_growth_bytes": server.memory() - before,
     }
 
 
 def _quantiles(seconds: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float]:
     return {f"p{q}": round(1000 * float(np.percentile(seconds, q)), 1) for q in (50, 99)}
+
+
+def kill_amid(collection: Path, workers: int | None, clients: int, n: int, seconds: float) -> dict[str, Any]:
+    """Kill the server twice while clients correct grades, and look for every grade that was acknowledged."""
+    servers = [Server(collection, workers)]
+    port = servers[0].port
+
+    def kill_and_restart() -> None:
+        for _ in range(2):
+            time.sleep(seconds / 3)
+            servers[-1].kill()
+            servers.append(Server(collection, workers, port))
+
+    killer = threading.Thread(target=kill_and_restart)
+    # Each client has pictures of its own: the last grade that it heard of is the one to be found.
+    mine = [np.arange(1 + client, n + 1, clients) for client in range(clients)]
+    count = int(MOST_A_SECOND * seconds / clients) + 100
+    asked = [questions(GRADING_MIX, numbers, count, client) for client, numbers in enumerate(mine)]
+    killer.start()
+    heard = ask(port, asked, seconds)
+    killer.join()
+    servers[-1].kill()
+    return {
+        "seconds": seconds,
+        "kills": len(servers) - 1,
+        "acknowledged_pictures": len(heard.kept),
+        "broken_connections": heard.broken,
+        "errors": len(heard.errors),
+        "first_errors": heard.errors[:3],
+        "lost_grades": len(_lost(collection, heard)),
+    }
+
+
+def _lost(collection: Path, heard: Heard) -> list[int]:
+    """Pictures that have neither the grade that was acknowledged last nor one that was sent after it."""
+    with read_store(collection) as store:
+        kept = {row.id: store.header.show(row.grade) for row in store.rows() if row.grade is not None}
+    return [
+        number
+        for number, grade in heard.kept.items()
+        if kept.get(number) != grade and kept.get(number) not in heard.open.get(number, ())
+    ]
 
 
 def main() -> None:
@@ -152,27 +168,36 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=100_000)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--workers", type=int, help="processes of the server; its own choice by default")
     parser.add_argument("--work", type=Path, help="where to make the collection; a temporary folder by default")
     parser.add_argument("--out", type=Path, help="also write the document there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         work = arguments.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
-        server = Server(large_collection(work, arguments.pictures))
+        collection = large_collection(work, arguments.pictures)
+        server = Server(collection, arguments.workers)
         try:
-            measure(server, 1, arguments.pictures, 3.0)  # what is loaded on first use is loaded
+            measure(server, arguments.clients, arguments.pictures, 3.0)  # what is loaded on first use is loaded
             alone = measure(server, 1, arguments.pictures, arguments.seconds)
             together = measure(server, arguments.clients, arguments.pictures, arguments.seconds)
             again = measure(server, arguments.clients, arguments.pictures, arguments.seconds)
+            workers = server.workers
         finally:
-            server.end()
+            server.kill()
+        killed = kill_amid(
+            collection, arguments.workers, arguments.clients, arguments.pictures, min(20.0, arguments.seconds)
+        )
     found = {
         "pictures": arguments.pictures,
+        "workers": workers,
         "seconds_to_start": round(server.seconds_to_start, 1),
         "one": alone,
         "many": together,
         "many_again": again,
         "throughput_ratio": round(together["requests_per_second"] / alone["requests_per_second"], 2),
+        "p99_over_p50": round(together["milliseconds"]["all"]["p99"] / together["milliseconds"]["all"]["p50"], 2),
+        "killed": killed,
     }
     text = json.dumps(found | describe_machine(), indent=1)
     if arguments.out:

@@ -38,9 +38,9 @@ def client(trained):
 class Server:
     """A server in a process of its own."""
 
-    def __init__(self, collection, *options):
+    def __init__(self, collection, *options, port=0):
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-m", "ordrank", "serve", str(collection), "--port", "0", *options]
+        command = [sys.executable, "-m", "ordrank", "serve", str(collection), "--port", str(port), *options]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )

@@ -36,7 +36,7 @@ class TestQueries:
         assert send(client, png(draw(99))).json()["id"] != answer["id"]
 
     def test_only_so_many_are_remembered(self, client, monkeypatch):
-        monkeypatch.setattr("ordrank.service.library.MOST_QUERIES", 3)
+        monkeypatch.setattr("ordrank.service.desk.MOST_QUERIES", 3)
         tokens = [send(client, png(draw(number))).json()["id"] for number in range(90, 95)]
         found = [client.get(f"{API}/queries/{token}/thumbnail").status_code for token in tokens]
         assert found == [404, 404, 200, 200, 200]

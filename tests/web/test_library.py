@@ -147,14 +147,14 @@ class TestManyThreads:
             asking = [threads.submit(ask) for _ in range(4)]
             for turn in range(30):
                 library.set_grade(6, "02"[turn % 2])
-            library.training.start()
-            while library.training.progress.state == "running":
+            library.start_training()
+            while library.training().state == "running":
                 stop.wait(0.01)
             stop.wait(0.1)
             stop.set()
             for one in asking:
                 one.result()
-        assert library.training.progress.state == "done"
+        assert library.training().state == "done"
         states.append(expected(trained, "010.png"))
         assert set(heard) == set(states)
 
@@ -183,9 +183,9 @@ class TestManyThreads:
             raise UnknownError("enough")
 
         monkeypatch.setattr("ordrank.service.retraining.fit", wait)
-        library.training.start()
+        library.start_training()
         with pytest.raises(CollectionBusyError):
-            library.training.start()
+            library.start_training()
         gate.set()
 
 

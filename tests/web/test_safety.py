@@ -1,6 +1,7 @@
 """Hostile and clumsy requests: none gets more than it should, none brings the server down."""
 
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import uvicorn
 
 from ordrank.web.app import STATIC, create_app
+from ordrank.web.patience import PatientProtocol
 from ordrank.web.uploads import Limits
 from tests.service.drawing import draw, rows
 from tests.web.conftest import API, client_of, serving
@@ -24,9 +26,9 @@ _MEGABYTE = bytes(1_000_000)
 
 
 @contextmanager
-def in_a_thread(app):
+def in_a_thread(app, **options):
     """The port of a real server in this process."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", **options))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -65,8 +67,12 @@ def status(answer):
     return int(answer.split(" ", 2)[1]) if answer else None
 
 
-def resident_bytes(pid):
-    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) * 1024
+def resident_bytes(server):
+    """Of all processes of a server, what they share counted once."""
+    first = server.process.pid
+    children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+    texts = (Path(f"/proc/{number}/smaps_rollup").read_text() for number in (first, *children))
+    return sum(int(re.search(r"Pss:\s+(\d+)", text)[1]) for text in texts) * 1024
 
 
 class TestEveryAnswer:
@@ -284,10 +290,10 @@ class TestUploads:
             for _ in range(1000):
                 connection.sendall(b"f4240\r\n" + _MEGABYTE + b"\r\n")
 
-        before = resident_bytes(module_server.process.pid)
+        before = resident_bytes(module_server)
         answer = ask_raw(module_server.port, f"{UPLOAD}Transfer-Encoding: chunked\r\n\r\n", then=flood)
         assert status(answer) in (400, None)
-        assert resident_bytes(module_server.process.pid) - before < 50_000_000
+        assert resident_bytes(module_server) - before < 50_000_000
         self.well(module_server)
 
     @pytest.mark.parametrize("length", ["x", "-1", "1e3", "0x10", "", "９"])
@@ -301,11 +307,11 @@ class TestUploads:
             for _ in range(1000):
                 connection.sendall(_MEGABYTE)
 
-        before, begin = resident_bytes(module_server.process.pid), time.monotonic()
+        before, begin = resident_bytes(module_server), time.monotonic()
         answer = ask_raw(module_server.port, f"{UPLOAD}Content-Length: 1000000000\r\n\r\n", then=flood)
         assert status(answer) in (413, None)  # or the connection is gone before the answer is read
         assert time.monotonic() - begin < 10
-        assert resident_bytes(module_server.process.pid) - before < 50_000_000
+        assert resident_bytes(module_server) - before < 50_000_000
         assert status(ask_raw(module_server.port, f"{UPLOAD}Content-Length: 1000000000\r\n\r\n")) == 413
         self.well(module_server)
 
@@ -335,8 +341,57 @@ class TestUploads:
         assert all("connection: close" in answer.lower() for answer in answers)
 
 
+class Impatient(PatientProtocol):
+    head_seconds = 1.0
+
+
+class TestHeads:
+    """Requests whose head never ends."""
+
+    @pytest.fixture
+    def port(self, trained):
+        with in_a_thread(create_app(trained), http=Impatient) as port:
+            yield port
+
+    def test_that_trickle_are_cut_off_while_others_are_served(self, port):
+        begin = time.monotonic()
+        with ThreadPoolExecutor(20) as threads:
+            slow = [threads.submit(trickle, port, f"GET {API}/collection HTTP/1.1\r\nX-Slow: ") for _ in range(20)]
+            get = f"GET {API}/rank?picture=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            assert status(ask_raw(port, get)) == 200
+            answers = [one.result(30) for one in slow]
+        assert 0.9 < time.monotonic() - begin < 10
+        assert {status(answer) for answer in answers} == {408}
+        assert all('"the head of the request did not arrive within 1 seconds"' in answer for answer in answers)
+
+    def test_that_never_begin_are_hung_up_on(self, port):
+        begin = time.monotonic()
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=20)) as connection:
+            assert connection.recv(100) == b""
+        assert 0.9 < time.monotonic() - begin < 10
+
+    def test_the_second_one_of_a_connection_is_limited_too(self, port):
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=20)) as connection:
+            connection.sendall(f"GET {API}/training HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert status(read_answer(connection)) == 200
+            connection.sendall(b"GET / HT")
+            assert status(read_answer(connection)) == 408
+
+    def test_answers_and_bodies_may_take_longer(self, port, monkeypatch):
+        monkeypatch.setattr("ordrank.service.library.Library.picture", lambda *_: time.sleep(1.5))
+        get = f"GET {API}/pictures/1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        assert status(ask_raw(port, get)) == 200
+        content = png(draw(99))
+
+        def send_late(connection):
+            time.sleep(1.5)
+            connection.sendall(content)
+
+        assert status(ask_raw(port, f"{UPLOAD}Content-Length: {len(content)}\r\n\r\n", then=send_late)) == 201
+
+
 def trickle(port, text):
-    """What a server answers to a request whose content comes a byte at a time."""
+    """What a server answers to a request that comes a byte at a time."""
     stopped = threading.Event()
     with closing(socket.create_connection(("127.0.0.1", port), timeout=20)) as connection:
         connection.sendall(text.encode())
@@ -385,10 +440,8 @@ class TestCommand:
         assert ended.stderr.startswith("ordrank: ")
         assert "Traceback" not in ended.stderr
 
-    def test_ctrl_c_ends_it_in_a_sentence(self, trained):
-        import signal
-
-        with serving(trained) as server:
+    def test_ctrl_c_ends_one_process_in_a_sentence(self, trained):
+        with serving(trained, "--workers", "1") as server:
             code, _, complained = server.end(signal.SIGINT)
         assert code == 130
         assert "every grade that was confirmed is kept" in complained

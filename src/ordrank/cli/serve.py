@@ -7,6 +7,8 @@ import ipaddress
 import socket
 import sys
 import webbrowser
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,8 +19,8 @@ from ordrank.cli.terminal import plain_errors
 commands = typer.Typer()
 
 _ENDED = "the page is closed, and every grade that was confirmed is kept"
-# Connections that are still open when the server ends are waited for so long.
-_PATIENCE = 3
+# Processes on a machine with many cores: the page is for people, and each takes memory.
+_MOST_WORKERS = 8
 
 
 @commands.command(
@@ -40,6 +42,15 @@ def serve(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Nobody can change grades or train through the page.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that answer; as many as there are cores by default, at most 8.",
+            min=1,
+            max=64,
+            show_default=False,
+        ),
+    ] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Show a collection as a page in the browser: look at it, ask it, correct grades, train it again.
@@ -53,32 +64,40 @@ def serve(
             raise InputError("the token must be made of letters, digits and signs of ASCII")
         _hide(token)
         listening = _listen(host, port)
-        import uvicorn
+        from joblib import cpu_count
 
         from ordrank.web.app import create_app
         from ordrank.web.safety import LOCAL_HOSTS
+        from ordrank.web.workers import Staff, can_share, serve_alone, serve_together
 
+        if workers is not None and workers > 1 and not can_share():
+            raise InputError("this system has no way to answer with several processes; leave --workers out")
         hosts = None if _is_everywhere(host) else {*LOCAL_HOSTS, host.lower()}
-        app = create_app(collection, read_only=read_only, token=token, hosts=hosts)
-        address = _address(listening, token)
-        typer.echo(f"{collection} is shown at {address}")
-        typer.echo("Ctrl-C ends it", err=True)
-        if token is None and not _is_local(host):
-            typer.echo(
-                f"ordrank: everybody who reaches {host} can see these pictures"
-                f"{'' if read_only else ' and change their grades'}; --token keeps others out",
-                err=True,
-            )
-        if open_page:
-            webbrowser.open(address)
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_PATIENCE,
+        make_app = partial(create_app, collection, read_only=read_only, token=token, hosts=hosts)
+        workers = workers or (min(cpu_count(), _MOST_WORKERS) if can_share() else 1)
+        run: Callable[[], None]
+        if workers == 1:
+            run = partial(serve_alone, make_app(), listening)
+        else:
+            run = partial(serve_together, Staff(collection, make_app, listening), workers)
+        _greet(collection, listening, host, token, read_only=read_only, open_page=open_page)
+        run()
+
+
+def _greet(
+    collection: Path, listening: socket.socket, host: str, token: str | None, *, read_only: bool, open_page: bool
+) -> None:
+    address = _address(listening, token)
+    typer.echo(f"{collection} is shown at {address}")
+    typer.echo("Ctrl-C ends it", err=True)
+    if token is None and not _is_local(host):
+        typer.echo(
+            f"ordrank: everybody who reaches {host} can see these pictures"
+            f"{'' if read_only else ' and change their grades'}; --token keeps others out",
+            err=True,
         )
-        uvicorn.Server(config).run(sockets=[listening])
+    if open_page:
+        webbrowser.open(address)
 
 
 def _hide(token: str | None) -> None:

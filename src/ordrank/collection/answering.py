@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import Answer, FloatArray, IntArray, RankedPicture, Vote
-from ordrank.collection.index import ExactIndex
+from ordrank.collection.index import ExactIndex, Selection
 from ordrank.collection.model_file import Model
 from ordrank.collection.records import Header, Places
 from ordrank.collection.store import Store
@@ -103,17 +103,17 @@ class Voters:
         graded = _graded(places)
         self.ids, self.grades, self._index = places.ids, places.grades, index
         self.labels: FloatArray = np.unique(self.grades[graded])
-        self._allowed = None if graded.all() else graded
+        self._graded = index.select(None if graded.all() else graded)
         self._n_votes, self._weights = min(model.n_votes, int(graded.sum())), model.weights
 
     def grade(self, vectors: NDArray[np.float32]) -> FloatArray:
         """Grades (n,) of places (n, s + d)."""
-        nearest, distances = self._index.nearest(vectors, self._n_votes, allowed=self._allowed)
+        nearest, distances = self._index.nearest(vectors, self._n_votes, allowed=self._graded)
         return count_votes(self.grades[nearest], distances, aggregate="median", weights=self._weights)
 
     def vote(self, query: Query) -> tuple[float, FloatArray]:
         """Grade of one query, and the share of the votes that each label got; its own vote does not count."""
-        nearest, distances = self._index.nearest(query.place[None], self._n_votes + 1, allowed=self._allowed)
+        nearest, distances = self._index.nearest(query.place[None], self._n_votes + 1, allowed=self._graded)
         others = np.flatnonzero((nearest[0] >= 0) & (self.ids[nearest[0]] != query.own))[: self._n_votes]
         if not len(others):
             raise CollectionError(
@@ -145,13 +145,15 @@ class Comparer:
     def compare(self, query: Query, wanted: Wanted) -> Compared:
         """Grade a query and find the pictures nearest to it."""
         value, shares = self.voters.vote(query)
-        allowed = self._allowed(query, value, wanted)
-        total = len(self.places.ids) if allowed is None else int(np.count_nonzero(allowed))
+        chosen = self._index.select(self._allowed(value, wanted))
+        total = chosen.size - self._is_chosen(query.own, chosen)
         rows, distances = np.empty(0, dtype=np.int64), np.empty(0)
         if wanted.offset < total:
             k = min(wanted.offset + wanted.k, total)
-            found, measured = self._index.nearest(query.place[None], k, allowed=allowed)
-            rows, distances = found[0, wanted.offset :], measured[0, wanted.offset :]
+            # One more than wanted: leaving the query out afterwards is cheaper than a search without it.
+            found, measured = self._index.nearest(query.place[None], min(k + 1, chosen.size), allowed=chosen)
+            others = np.flatnonzero(self.places.ids[found[0]] != query.own)[wanted.offset : k]
+            rows, distances = found[0, others], measured[0, others]
         difference = np.subtract(self.places.vectors[rows], query.place, dtype=np.float64)
         order = np.linalg.norm(difference[:, : self._n_order], axis=1)
         appearance = np.linalg.norm(difference[:, self._n_order :], axis=1)
@@ -162,15 +164,24 @@ class Comparer:
         labels = self.voters.labels
         return tuple(Vote(header.show(label), float(share)) for label, share in zip(labels, shares, strict=True))
 
-    def _allowed(self, query: Query, value: float, wanted: Wanted) -> NDArray[np.bool_] | None:
-        """Which pictures may be answers, (n,); None for all."""
-        grades = self._grades
-        allowed = (grades >= wanted.lowest) & (grades <= wanted.highest)
+    def _allowed(self, value: float, wanted: Wanted) -> NDArray[np.bool_] | None:
+        """Which pictures may be answers to a query of that grade, (n,), itself included; None for all."""
+        if not wanted.within_grade and wanted.lowest <= self._grades_span[0] and self._grades_span[1] <= wanted.highest:
+            return None
+        allowed = (self._grades >= wanted.lowest) & (self._grades <= wanted.highest)
         if wanted.within_grade:
             allowed &= self._nearest_label == nearest_label(self.voters.labels, np.array([value]))[0]
-        if query.own is not None:
-            allowed &= self.places.ids != query.own
-        return None if allowed.all() else allowed
+        return allowed
+
+    def _is_chosen(self, own: int | None, chosen: Selection) -> bool:
+        """Whether a query is among the pictures that were chosen."""
+        row = None if own is None else self.places.row_of(own)
+        return row is not None and (chosen.allowed is None or bool(chosen.allowed[row]))
+
+    @cached_property
+    def _grades_span(self) -> tuple[float, float]:
+        """Lowest and highest grade; NaN, which no bound holds for, if a picture has neither grade nor estimate."""
+        return float(self._grades.min()), float(self._grades.max())
 
     @cached_property
     def _grades(self) -> FloatArray:

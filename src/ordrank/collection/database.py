@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray
+from ordrank.collection.changes import TABLES
 from ordrank.collection.records import Header
 from ordrank.errors import CollectionError
 
@@ -47,7 +48,7 @@ def create(directory: Path, header: Header) -> None:
     unfinished = directory / f".{DATABASE}"
     with closing(connect(unfinished, "rwc")) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA.split(";"):
+        for statement in (*_SCHEMA.split(";"), *TABLES):
             connection.execute(statement)
         meta = {"format": FORMAT, "extractor": header.extractor, "fingerprint": header.fingerprint, "dim": header.dim}
         named = {} if header.order is None else {"order": json.dumps(header.order)}

@@ -13,6 +13,7 @@ no other box is nearer than the k-th best vector found so far. How the vectors o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -44,6 +45,28 @@ _FEW_PART = 1 / 200
 _LARGEST = 1e150
 
 
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Which rows of an index may be found, prepared for many searches.
+
+    Attributes
+    ----------
+    allowed : ndarray of shape (n,), bool, or None
+        None: all.
+    size : int
+        How many.
+    labels : ndarray of shape (u,)
+        Row number that stands for each place; n where none is allowed.
+    counts : ndarray of shape (leaves,)
+        How many places of a leaf have one.
+    """
+
+    allowed: NDArray[np.bool_] | None
+    size: int
+    labels: IntArray
+    counts: IntArray
+
+
 class ExactIndex:
     """Nearest neighbours in double precision, ties by row number.
 
@@ -73,12 +96,32 @@ class ExactIndex:
             pack_region(self._vectors, self._rows[start:stop], start, limits)
             for start, stop in pairwise([*self._leaves[:-1:_REGION_LEAVES].tolist(), len(self._rows)])
         ]
+        self._everything = Selection(None, n, self._rows, np.diff(self._leaves))
 
     def __len__(self) -> int:
         return len(self._vectors)
 
+    def select(self, allowed: NDArray[np.bool_] | None) -> Selection:
+        """Prepare to find some rows only.
+
+        Parameters
+        ----------
+        allowed : ndarray of shape (n,), bool, or None
+            Which; None: all.
+        """
+        if allowed is None:
+            return self._everything
+        if allowed.shape != (len(self),) or allowed.dtype != np.bool_:
+            raise InputError(f"allowed must hold one truth value for each of the {len(self)} rows")
+        if self._copies is None:
+            labels = np.where(allowed[self._rows], self._rows, len(self))
+        else:
+            labels = self._copies.first_allowed(allowed)[self._copies.group[self._rows]]
+        counts = np.add.reduceat(labels < len(self), self._leaves[:-1], dtype=np.int64)
+        return Selection(allowed, int(np.count_nonzero(allowed)), labels, counts)
+
     def nearest(
-        self, queries: NDArray[np.floating], k: int, *, allowed: NDArray[np.bool_] | None = None
+        self, queries: NDArray[np.floating], k: int, *, allowed: NDArray[np.bool_] | Selection | None = None
     ) -> tuple[IntArray, FloatArray]:
         """Rows nearest to each query, and their distances.
 
@@ -87,7 +130,7 @@ class ExactIndex:
         queries : ndarray of shape (q, s + d)
         k : int
             At least one.
-        allowed : ndarray of shape (n,), bool, optional
+        allowed : ndarray of shape (n,), bool, or Selection, optional
             Which rows may be found; all by default.
 
         Returns
@@ -100,26 +143,23 @@ class ExactIndex:
         queries = self._checked_queries(queries)
         if k < 1:
             raise InputError(f"k must be at least 1; it is {k}")
-        if allowed is not None and (allowed.shape != (len(self),) or allowed.dtype != np.bool_):
-            raise InputError(f"allowed must hold one truth value for each of the {len(self)} rows")
-        n_allowed = len(self) if allowed is None else int(np.count_nonzero(allowed))
+        chosen = allowed if isinstance(allowed, Selection) else self.select(allowed)
         indices = np.full((len(queries), k), -1, dtype=np.int64)
         distances = np.full((len(queries), k), np.inf)
-        found = min(k, n_allowed)
+        found = min(k, chosen.size)
         if found == 0 or len(queries) == 0:
             return indices, distances
-        if n_allowed <= max(_FEW_ROWS, _FEW_PART * len(self)):
-            rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
+        if chosen.size <= max(_FEW_ROWS, _FEW_PART * len(self)):
+            rows = np.arange(len(self)) if chosen.allowed is None else np.flatnonzero(chosen.allowed)
             nearest, distances[:, :found] = k_nearest(self._vectors[rows].astype(np.float64), queries, found)
             indices[:, :found] = rows[nearest]
             return indices, distances
-        labels, counts = self._labels(allowed)
-        at_once = max(1, _BLOCK_ELEMENTS // max(len(counts), 4 * found))
+        at_once = max(1, _BLOCK_ELEMENTS // max(len(chosen.counts), 4 * found))
         for start in range(0, len(queries), at_once):
             part = slice(start, start + at_once)
-            search = Search(self._vectors, self._rows, labels, queries[part], found, _BLOCK_ELEMENTS)
-            self._visit_leaves(search, counts)
-            indices[part, :found], squared = self._with_copies(search, allowed)
+            search = Search(self._vectors, self._rows, chosen.labels, queries[part], found, _BLOCK_ELEMENTS)
+            self._visit_leaves(search, chosen.counts)
+            indices[part, :found], squared = self._with_copies(search, chosen.allowed)
             distances[part, :found] = np.sqrt(squared)
         return indices, distances
 
@@ -134,16 +174,6 @@ class ExactIndex:
         if not (np.abs(asked) <= _LARGEST).all():
             raise InputError(f"queries hold NaN or numbers beyond {_LARGEST:g}; leave such vectors out")
         return asked
-
-    def _labels(self, allowed: NDArray[np.bool_] | None) -> tuple[IntArray, IntArray]:
-        """Row number that stands for each place (n where none is allowed), and how many places of a leaf have one."""
-        if allowed is None:
-            return self._rows, np.diff(self._leaves)
-        if self._copies is None:
-            labels = np.where(allowed[self._rows], self._rows, len(self))
-        else:
-            labels = self._copies.first_allowed(allowed)[self._copies.group[self._rows]]
-        return labels, np.add.reduceat(labels < len(self), self._leaves[:-1], dtype=np.int64)
 
     def _box_distances(self, queries: FloatArray) -> FloatArray:
         """Squared distance of each query to the box of each leaf: (q, leaves)."""

@@ -66,6 +66,11 @@ class Places:
     estimates: FloatArray
     vectors: NDArray[np.float32]
 
+    def row_of(self, number: int) -> int | None:
+        """Row of the picture of that number; None if it has no place."""
+        row = int(np.searchsorted(self.ids, number))
+        return row if row < len(self.ids) and self.ids[row] == number else None
+
 
 class Stamp(NamedTuple):
     """What tells whether a file has changed since it was read."""

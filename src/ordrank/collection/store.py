@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import BadPicture, FloatArray
+from ordrank.collection import changes
+from ordrank.collection.changes import Correction
 from ordrank.collection.database import (
     DATABASE,
     as_text,
@@ -41,14 +43,13 @@ from ordrank.features.reading import ReadPicture
 
 # Most values that older versions of SQLite take in one statement.
 _MOST_VALUES = 900
+# Rows that are read together.
+_BLOCK_ROWS = 1024
 
 _ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END WHERE id = ?"
 # The content of a picture whose file holds another by now is marked, so that it can come again under another name.
 _MARK_OUTDATED = "UPDATE pictures SET sha256 = 'outdated ' || sha256 WHERE id = ?"
 _DELETE = "DELETE FROM pictures WHERE name = ?"
-
-# The note that counts the grades that changed since the model was trained.
-CHANGED = "changed"
 
 
 class Store:
@@ -61,6 +62,10 @@ class Store:
     def __len__(self) -> int:
         (count,) = self._connection.execute("SELECT count(*) FROM pictures").fetchone()
         return int(count)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
 
     # Reading -----------------------------------------------------------------------------------------------------
 
@@ -111,7 +116,7 @@ class Store:
         rows = self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall()
         return numbers_of(rows, 1)[:, 0]
 
-    def features(self, rows_per_block: int = 1024) -> Iterator[NDArray[np.float32]]:
+    def features(self, rows_per_block: int = _BLOCK_ROWS) -> Iterator[NDArray[np.float32]]:
         """Feature vectors of all pictures in the order of their numbers, a block (b, dim) at a time."""
         found = self._connection.execute("SELECT vector FROM features ORDER BY id")
         while block := found.fetchmany(rows_per_block):
@@ -126,11 +131,29 @@ class Store:
         """Where every picture is that has a place, in the order of their numbers."""
         statement = "SELECT id, grade, estimate FROM pictures WHERE id IN (SELECT id FROM embeddings) ORDER BY id"
         table = numbers_of(self._connection.execute(statement).fetchall(), 3)
-        blobs = [blob for (blob,) in self._connection.execute("SELECT vector FROM embeddings ORDER BY id")]
-        if len(blobs) != len(table) or len({isinstance(blob, bytes) and len(blob) for blob in blobs}) > 1:
-            raise sqlite3.DatabaseError("a place is missing")
-        vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1 if blobs else 0)
+        vectors = self._vectors(len(table))
         return Places(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], vectors)
+
+    def _vectors(self, n: int) -> NDArray[np.float32]:
+        """Vectors (n, s + d) of all that have a place, read in blocks: beside them little else is in memory."""
+        found = self._connection.execute("SELECT vector FROM embeddings ORDER BY id")
+        vectors, done = np.empty((n, 0), dtype=np.float32), 0
+        while block := [blob for (blob,) in found.fetchmany(_BLOCK_ROWS)]:
+            if not done and isinstance(block[0], bytes):
+                vectors = np.empty((n, len(block[0]) // 4), dtype=np.float32)
+            whole = all(isinstance(blob, bytes) and len(blob) == 4 * vectors.shape[1] for blob in block)
+            if not whole or done + len(block) > n:
+                raise sqlite3.DatabaseError("a place is missing")
+            vectors[done : done + len(block)] = np.frombuffer(b"".join(block), dtype="<f4").reshape(len(block), -1)
+            done += len(block)
+        if done != n:
+            raise sqlite3.DatabaseError("a place is missing")
+        return vectors
+
+    def place_of(self, number: int) -> NDArray[np.float32] | None:
+        """Where one picture is, (s + d,); None if it has no place."""
+        found = self._connection.execute("SELECT vector FROM embeddings WHERE id = ?", (number,)).fetchone()
+        return None if found is None else np.frombuffer(found[0], dtype="<f4")
 
     def thumbnails(self, ids: Sequence[int]) -> list[bytes]:
         """Thumbnails in the order asked for."""
@@ -146,6 +169,19 @@ class Store:
         """Return a note that was kept with the collection."""
         found = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if found is None else str(found[0])
+
+    @property
+    def serial(self) -> int:
+        """Number of the last transaction."""
+        return changes.number_of(self._connection, changes.SERIAL)
+
+    def count_changed(self) -> int:
+        """Pictures whose grade is not the one that the model was trained with."""
+        return changes.number_of(self._connection, changes.CHANGED)
+
+    def corrections_since(self, serial: int) -> list[Correction] | None:
+        """Corrections that lead from an earlier state to this one; None if something else has changed."""
+        return changes.corrections_since(self._connection, serial)
 
     def _select(self, statement: str, ids: Sequence[int]) -> Iterator[Any]:
         for start in range(0, len(ids), _MOST_VALUES):
@@ -207,20 +243,17 @@ class Store:
     def set_grades(self, grades: Mapping[str, float]) -> None:
         """Give pictures their grades, by name."""
         with self._transaction() as cursor:
+            changes.remember_grades(cursor, [(grade, name) for name, grade in grades.items()])
             cursor.executemany(
                 "UPDATE pictures SET grade = ?, estimate = NULL WHERE name = ? AND grade IS NOT ?",
                 [(grade, name, grade) for name, grade in grades.items()],
             )
-            _count_changes(cursor, cursor.rowcount)
 
     def set_grade(self, number: int, grade: float | None, estimate: float | None) -> bool:
         """Give a picture another grade, or none and an estimated one; False if there is no such picture."""
-        with self._transaction() as cursor:
-            before = cursor.execute("SELECT grade FROM pictures WHERE id = ?", (number,)).fetchone()
-            values = (grade, estimate if grade is None else None, number)
-            cursor.execute("UPDATE pictures SET grade = ?, estimate = ? WHERE id = ?", values)
-            _count_changes(cursor, int(before is not None and before[0] != grade))
-        return before is not None
+        correction = Correction(number, grade, estimate if grade is None else None)
+        with self._transaction(counted=False) as cursor:
+            return changes.correct(cursor, correction)
 
     def set_estimates(self, ids: Iterable[int], estimates: Iterable[float]) -> None:
         """Give pictures that have no grade an estimated one, by number."""
@@ -260,15 +293,17 @@ class Store:
             if done != len(numbers):
                 raise ValueError(f"{done} places for {len(numbers)} pictures")
             write_meta(cursor, {"model": model, **notes})
-            cursor.execute("DELETE FROM meta WHERE key = ?", (CHANGED,))
+            changes.forget_grades(cursor)
         self.header = read_header(self.directory, self._connection)
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Cursor]:
+    def _transaction(self, *, counted: bool = True) -> Iterator[sqlite3.Cursor]:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute("BEGIN IMMEDIATE")
             try:
                 yield cursor
+                if counted:
+                    changes.count_transaction(cursor)
                 cursor.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:  # a full disk may have rolled it back already
@@ -326,6 +361,12 @@ class Store:
         cursor.execute(_ESTIMATE, (estimate, number))
 
 
+def open_store(directory: Path) -> Store:
+    """Open a collection to read from it more than once; each reading sees the state of its time."""
+    must_exist(directory)
+    return Store(directory, connect_to_read(directory / DATABASE))
+
+
 @contextmanager
 def read_store(directory: Path) -> Iterator[Store]:
     """Open a collection to read from it, while others may read and one may write."""
@@ -337,7 +378,7 @@ def read_store(directory: Path) -> Iterator[Store]:
 
 
 @contextmanager
-def write_store(directory: Path, new: Header | None = None) -> Iterator[Store]:
+def write_store(directory: Path, new: Header | None = None, *, patience: float = 0.0) -> Iterator[Store]:
     """Open a collection to write in it; there is one writer at a time.
 
     Parameters
@@ -345,12 +386,14 @@ def write_store(directory: Path, new: Header | None = None) -> Iterator[Store]:
     directory : Path
     new : Header, optional
         Make a collection with this header where there is none.
+    patience : float
+        Seconds to wait for another writer.
     """
     if new is None:
         must_exist(directory)
     new_directory = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
-    with sentences(directory), only_writer(directory):
+    with sentences(directory), only_writer(directory, patience):
         for_nothing = made = not is_collection(directory)
         try:
             if made and new is not None:
@@ -358,6 +401,7 @@ def write_store(directory: Path, new: Header | None = None) -> Iterator[Store]:
             with closing(connect(directory / DATABASE, "rw")) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA foreign_keys = ON")
+                changes.prepare(connection)
                 store = Store(directory, connection)
                 for_nothing = False
                 try:
@@ -379,9 +423,3 @@ def _delete(directory: Path, *, whole: bool) -> None:
     (directory / LOCK_FILE).unlink(missing_ok=True)
     if whole and not any(directory.iterdir()):
         directory.rmdir()
-
-
-def _count_changes(cursor: sqlite3.Cursor, changes: int) -> None:
-    if changes > 0:
-        found = cursor.execute("SELECT value FROM meta WHERE key = ?", (CHANGED,)).fetchone()
-        write_meta(cursor, {CHANGED: str(changes + (0 if found is None else int(found[0])))})

@@ -18,13 +18,13 @@ LOCK_FILE = "writer.lock"
 
 
 @contextmanager
-def only_writer(directory: Path) -> Iterator[None]:
-    """Hold the right to write in a directory; whoever holds it already is named.
+def only_writer(directory: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold the right to write in a directory; whoever holds it after so many seconds still is named.
 
     The lock is an open transaction on a small database of its own: it works wherever SQLite does, others can still
     read who holds it, and the operating system lifts it however the holder ends.
     """
-    with closing(sqlite3.connect(directory / LOCK_FILE, timeout=0, isolation_level=None)) as lock:
+    with closing(sqlite3.connect(directory / LOCK_FILE, timeout=patience, isolation_level=None)) as lock:
         try:
             lock.execute("BEGIN IMMEDIATE")
             lock.execute("PRAGMA busy_timeout = 1000")  # others may be reading who it is

@@ -79,6 +79,19 @@ def decode_picture(data: bytes, *, side: int) -> DecodedPicture:
         raise UnreadablePictureError(_reason(error)) from error
 
 
+def count_pixels(data: bytes) -> int | None:
+    """Return how many pixels a picture has, from its head alone; None if it cannot be read."""
+    from PIL.Image import DecompressionBombError
+
+    try:
+        with _open(data) as picture:
+            return picture.width * picture.height
+    except DecompressionBombError as error:
+        return _refused_pixels(error)
+    except Exception:  # noqa: BLE001 - decoders raise anything; why it cannot be decoded is said by who decodes it
+        return None
+
+
 def thumbnail(picture: Image) -> bytes:
     """Return a JPEG of an RGB picture whose longest side has at most 128 pixels."""
     from PIL.Image import Resampling
@@ -200,13 +213,18 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "is not a picture that can be read"
     if isinstance(error, DecompressionBombError):
-        counted = re.search(r"(\d+) pixels", said)  # Pillow refuses such sizes before they can be asked for
-        return _too_many(int(counted[1])) if counted else f"has more than {MOST_PIXELS // 10**6} million pixels"
+        return _too_many(_refused_pixels(error))
     if isinstance(error, MemoryError):
         return "does not fit into memory"
     if isinstance(error, EOFError) or "truncated" in said.lower():
         return f"is cut off: {said}"
     return f"cannot be decoded: {said}"
+
+
+def _refused_pixels(error: Exception) -> int:
+    """Return how many pixels Pillow has refused, before they could be asked for."""
+    counted = re.search(r"(\d+) pixels", str(error))
+    return int(counted[1]) if counted else MOST_PIXELS + 1
 
 
 def _too_many(pixels: int) -> str:

@@ -66,14 +66,18 @@ def _query(store: Store, model: Model, text: str) -> Query:
 
 
 def _known(store: Store, model: Model, text: str, row: Row) -> Query:
-    (thumbnail,) = store.thumbnails([row.id])
-    return Query(text, model.place(store.features_of(row.id)[None])[0], thumbnail, row.id)
+    (thumbnail,), place = store.thumbnails([row.id]), store.place_of(row.id)
+    if place is None:
+        place = model.place(store.features_of(row.id)[None])[0]
+    return Query(text, place, thumbnail, row.id)
 
 
 def wanted_pictures(
     header: Header, k: int, *, within_grade: bool, lowest: str | None, highest: str | None, offset: int = 0
 ) -> Wanted:
     """Say which pictures may be answers, from what a user writes."""
+    if k < 1:
+        raise InputError(f"k must be at least 1; it is {k}")
     least = -np.inf if lowest is None else parse_grade(header, lowest)
     most = np.inf if highest is None else parse_grade(header, highest)
     if least > most:

@@ -7,9 +7,10 @@ collection, the next question makes a new snapshot; questions that are under way
 from __future__ import annotations
 
 import hashlib
-import secrets
 import sqlite3
-from collections import OrderedDict
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -20,14 +21,16 @@ from numpy.typing import NDArray
 
 from ordrank._types import Extractor
 from ordrank.collection.answering import Query
+from ordrank.collection.changes import Correction
 from ordrank.collection.database import DATABASE, connect_to_read, must_exist, sentences
 from ordrank.collection.records import Header
-from ordrank.collection.store import read_store, write_store
-from ordrank.errors import CollectionError, InputError, UnknownError, UnreadablePictureError
+from ordrank.collection.store import Store, open_store, write_store
+from ordrank.errors import CollectionError, InputError, UnreadablePictureError
 from ordrank.features.pictures import THUMBNAIL_SIDE, decode_picture, thumbnail
 from ordrank.service.asking import extractor_of, parse_grade, wanted_pictures
-from ordrank.service.retraining import Retraining
-from ordrank.service.snapshot import Snapshot, take_snapshot
+from ordrank.service.desk import Desk, OwnDesk, Upload
+from ordrank.service.retraining import Training
+from ordrank.service.snapshot import Snapshot, file_number, take_snapshot
 from ordrank.service.telling import (
     Assessment,
     GradeCount,
@@ -46,18 +49,10 @@ from ordrank.service.telling import (
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Uploaded pictures that are remembered: about 30 kilobytes each.
-MOST_QUERIES = 1000
-
-
-@dataclass(frozen=True)
-class _Upload:
-    """A picture that was sent; its place is found again for every model."""
-
-    name: str
-    sha256: str
-    features: NDArray[np.float32]
-    thumbnail: bytes
+# Seconds for which a correction waits while another process writes: that of another correction takes far less.
+PATIENCE = 1.0
+# Seconds for which a question waits for a newer state: to bring in a correction takes far less, all pictures more.
+_MOST_WAIT = 0.05
 
 
 @dataclass(frozen=True)
@@ -86,25 +81,30 @@ class Library:
     ----------
     directory : Path
         Of the collection.
+    desk : Desk, optional
+        Shared with others that answer for the same collection.
+    before : Snapshot, optional
+        A state that is in memory already.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, desk: Desk | None = None, before: Snapshot | None = None) -> None:
         must_exist(directory)
         self.directory = directory
-        self._renewing, self._writing, self._uploading = Lock(), Lock(), Lock()
+        self._renewing = Lock()
         self._watching: sqlite3.Connection | None = None
         self._watched = self._times_opened = 0
+        self._idle: deque[tuple[int, Store]] = deque()
+        self._desk = desk or OwnDesk(directory, self.renew)
         with self._renewing, sentences(directory):
             self._version = self._data_version()
-            self._snapshot = take_snapshot(directory)
-        self._uploads: OrderedDict[str, _Upload] = OrderedDict()
+            self._snapshot = take_snapshot(directory, before, noticed=False)
         self._extractor: Extractor | None = None
-        self.training = Retraining(directory, self.renew)
 
     def close(self) -> None:
         """Let go of the files; the next question opens them again."""
         with self._renewing:
             self._stop_watching()
+        self._idle_store(0)
 
     # The state of the collection ---------------------------------------------------------------------------------
 
@@ -114,8 +114,8 @@ class Library:
             self._renew()
 
     def _current(self) -> Snapshot:
-        """Return the newest state that is there without waiting for another thread."""
-        if self._renewing.acquire(blocking=False):
+        """Return the newest state; an older one if a thread takes long to read that."""
+        if self._renewing.acquire(timeout=_MOST_WAIT):
             try:
                 self._renew()
             finally:
@@ -126,13 +126,16 @@ class Library:
         with sentences(self.directory):
             version = self._data_version()  # asked first: what is committed from here on will be noticed again
         if version != self._version:
-            self._snapshot = take_snapshot(self.directory, self._snapshot)
+            before, same_connection = self._snapshot, version[0] == self._version[0]
+            self._snapshot = take_snapshot(self.directory, before, noticed=same_connection)
             self._version = version
+            if self._snapshot.header.model != before.header.model:
+                self._desk.has_seen(self._snapshot.header.model)
 
     def _data_version(self) -> tuple[int, int]:
         """Return numbers that change whenever another connection has committed, or the file is another one."""
         must_exist(self.directory)
-        file = (self.directory / DATABASE).stat().st_ino
+        file = file_number(self.directory)
         if file != self._watched:
             self._stop_watching()
         if self._watching is None:
@@ -201,13 +204,34 @@ class Library:
     def thumbnail(self, number: int) -> bytes:
         """JPEG of a picture of the collection."""
         row_of(self._current(), number)
+        with self._reading(number) as store:
+            return store.thumbnails([number])[0]
+
+    @contextmanager
+    def _reading(self, number: int) -> Iterator[Store]:
+        """Read of a picture, which may have been removed a moment ago; files stay open for the next one who reads."""
+        file, store = self._watched, None
         try:
-            with read_store(self.directory) as store:
-                return store.thumbnails([number])[0]
-        except CollectionError as error:
+            with sentences(self.directory):
+                store = self._idle_store(file)
+                store = open_store(self.directory) if store is None else store  # an empty one is false
+                yield store
+        except CollectionError:
             self.renew()
-            row_of(self._current(), number)  # it may have been removed a moment ago
-            raise error
+            row_of(self._current(), number)
+            raise
+        finally:
+            if store is not None:
+                self._idle.append((file, store))
+
+    def _idle_store(self, file: int) -> Store | None:
+        """Return what nobody reads from now, of this file; what is open of others is closed."""
+        while self._idle:
+            opened, store = self._idle.popleft()
+            if opened == file:
+                return store
+            store.close()
+        return None
 
     def points(self, limit: int) -> Points:
         """Return all pictures that have a place as points to show; a fixed random sample if they are too many."""
@@ -243,17 +267,12 @@ class Library:
         if digest in state.album.by_content:
             number = int(state.album.ids[state.album.by_content[digest]])
             return self.rank(Asked(picture=number), Part(limit=1)).answer
-        token = secrets.token_urlsafe(16)
-        upload = self._read(state.header, data, name, digest)
-        with self._uploading:
-            self._uploads[token] = upload
-            while len(self._uploads) > MOST_QUERIES:
-                self._uploads.popitem(last=False)
+        token = self._desk.remember(self._read(state.header, data, name, digest))
         return self.rank(Asked(query=token), Part(limit=1)).answer
 
     def upload_thumbnail(self, token: str) -> bytes:
         """JPEG of an uploaded picture."""
-        return self._upload(token).thumbnail
+        return self._desk.recall(token).thumbnail
 
     def rank(self, asked: Asked, part: Part) -> RankedPage:
         """Grade a picture and rank the collection for it."""
@@ -274,35 +293,24 @@ class Library:
         """Return the picture that is asked about, and its token if it does not belong to the collection."""
         if asked.query is None and asked.picture is not None:
             return self._known(state, row_of(state, asked.picture)), None
-        upload = self._upload(asked.query or "")
+        upload = self._desk.recall(asked.query or "")
         if upload.sha256 in state.album.by_content:  # it was added meanwhile
             return self._known(state, state.album.by_content[upload.sha256]), None
         place = state.trained.model.place(upload.features[None])[0]
         return Query(upload.name, place, upload.thumbnail), asked.query
 
     def _known(self, state: Snapshot, row: int) -> Query:
-        number, model = int(state.album.ids[row]), state.trained.model
-        try:
-            with read_store(self.directory) as store:
-                features = store.features_of(number)
-        except CollectionError as error:
-            self.renew()
-            row_of(self._current(), number)  # it may have been removed a moment ago
-            raise error
-        return Query(state.album.names[row], model.place(features[None])[0], b"", number)
+        number, place = int(state.album.ids[row]), state.trained.place_of(row)
+        if place is None:
+            with self._reading(number) as store:
+                place = state.trained.model.place(store.features_of(number)[None])[0]
+        return Query(state.album.names[row], place, b"", number)
 
-    def _upload(self, token: str) -> _Upload:
-        with self._uploading:
-            if token not in self._uploads:
-                raise UnknownError("this query is not known, or not any more; send the picture again")
-            self._uploads.move_to_end(token)
-            return self._uploads[token]
-
-    def _read(self, header: Header, data: bytes, name: str, digest: str) -> _Upload:
+    def _read(self, header: Header, data: bytes, name: str, digest: str) -> Upload:
         if self._extractor is None or self._extractor.fingerprint != header.fingerprint:
             self._extractor = extractor_of(self.directory, header)
         decoded = decode_picture(data, side=max(self._extractor.side, THUMBNAIL_SIDE))
-        return _Upload(name, digest, _features(self._extractor, decoded.picture), thumbnail(decoded.picture))
+        return Upload(name, digest, _features(self._extractor, decoded.picture), thumbnail(decoded.picture))
 
     # Changing ----------------------------------------------------------------------------------------------------
 
@@ -318,27 +326,36 @@ class Library:
         asked = self._current()  # nobody is kept from writing by what cannot be done
         value = None if grade is None else parse_grade(asked.header, grade)
         row_of(asked, number)
-        with self._writing, write_store(self.directory) as store, self._renewing:
+        with self._desk.pen(), write_store(self.directory, patience=PATIENCE) as store, self._renewing:
             self._renew()  # nobody else can write from here on
             state = self._snapshot
             row = row_of(state, number)
             estimate = self._estimate(state, row) if value is None else None
             if not store.set_grade(number, value, estimate):
                 raise unknown_picture(number)
-            self._snapshot = state.with_grade(row, value, estimate)
+            correction = Correction(number, value, estimate)
+            self._snapshot = state.corrected([correction], store.count_changed(), store.serial)
             self._version = self._data_version()
             return tell_picture(self._snapshot, row)
 
     def _estimate(self, state: Snapshot, row: int) -> float | None:
         """Grade by the votes of the others."""
-        place = None if state.space is None else np.flatnonzero(state.space.rows == row)
-        if state.space is None or place is None or not len(place):
+        place = None if state.space is None else state.space.place_of(row)
+        if place is None:
             return None
-        query = Query(state.album.names[row], state.space.vectors[place[0]], b"", int(state.album.ids[row]))
+        query = Query(state.album.names[row], place, b"", int(state.album.ids[row]))
         try:
             return state.comparer.voters.vote(query)[0]
         except CollectionError:  # nobody else has a grade
             return None
+
+    def start_training(self) -> Training:
+        """Begin to learn from the grades that are there now; the old model answers meanwhile."""
+        return self._desk.start_training()
+
+    def training(self) -> Training:
+        """Say how far the training is."""
+        return self._desk.training()
 
 
 def _features(extractor: Extractor, picture: Image) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.collection.answering import Comparer, nearest_label
+from ordrank.collection.changes import Correction
+from ordrank.collection.database import DATABASE, must_exist
 from ordrank.collection.index import ExactIndex
 from ordrank.collection.model_file import Model
 from ordrank.collection.records import Header, Places
-from ordrank.collection.store import CHANGED, Store, read_store
+from ordrank.collection.store import Store, read_store
 from ordrank.collection.training import error_of, model_of
 from ordrank.errors import CollectionError
 
@@ -86,6 +89,11 @@ class Space:
         """Where to show each, (m, 3)."""
         return self.view(self.vectors)
 
+    def place_of(self, row: int) -> NDArray[np.float32] | None:
+        """Where the picture in that row of the album is, (s + d,); None if it has no place yet."""
+        place = int(np.searchsorted(self.rows, row))
+        return self.vectors[place] if place < len(self.rows) and self.rows[place] == row else None
+
     def view(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Places (q, s + d) to where they are shown, (q, 3)."""
         origin, axes = self._frame
@@ -122,7 +130,11 @@ class Snapshot:
     error : float or None
         Of the grades of pictures that were left out of it.
     changed : int
-        Grades that changed since then.
+        Pictures whose grade is another one than then.
+    serial : int
+        Of the last transaction that it knows.
+    file : int
+        Which file it was read from.
     """
 
     header: Header
@@ -133,6 +145,8 @@ class Snapshot:
     fitted: str | None
     error: float | None
     changed: int
+    serial: int
+    file: int
 
     @cached_property
     def values(self) -> FloatArray:
@@ -164,13 +178,14 @@ class Snapshot:
             raise CollectionError("the collection has no model yet; train it first")
         return self.space
 
-    def with_grade(self, row: int, grade: float | None, estimate: float | None) -> Snapshot:
-        """Return the state after one picture got another grade, or none and an estimated one."""
+    def corrected(self, corrections: Sequence[Correction], changed: int, serial: int) -> Snapshot:
+        """Return the state after some pictures got other grades; ``changed`` and ``serial`` are its own."""
         grades, estimates = self.grades.copy(), self.estimates.copy()
-        before, grades[row] = grades[row], np.nan if grade is None else grade
-        estimates[row] = np.nan if estimate is None else estimate
-        is_new = not np.array_equal(before, grades[row], equal_nan=True)
-        return replace(self, grades=grades, estimates=estimates, changed=self.changed + is_new)
+        for number, grade, estimate in corrections:
+            row = self.album.row(number)
+            grades[row] = np.nan if grade is None else grade
+            estimates[row] = np.nan if estimate is None else estimate
+        return replace(self, grades=grades, estimates=estimates, changed=changed, serial=serial)
 
     def of_grade(self, value: float) -> NDArray[np.bool_]:
         """Which pictures count as those of a grade, (n,): as they are shown, or those that are nearest to it."""
@@ -183,9 +198,26 @@ class Snapshot:
         return np.asarray((nearest == value) & ~np.isnan(self.values))
 
 
-def take_snapshot(directory: Path, before: Snapshot | None = None) -> Snapshot:
-    """Read the state of a collection; what has not changed since the one before is taken from there."""
+def take_snapshot(directory: Path, before: Snapshot | None = None, *, noticed: bool = True) -> Snapshot:
+    """Read the state of a collection; what has not changed since the one before is taken from there.
+
+    Parameters
+    ----------
+    directory : Path
+    before : Snapshot, optional
+        An earlier state.
+    noticed : bool
+        Whether something is known to have changed: if no transaction tells what, everything is read again.
+    """
+    must_exist(directory)
+    file = file_number(directory)
     with read_store(directory) as store:
+        if before is not None and before.file == file:
+            corrections = store.corrections_since(before.serial)
+            if corrections:
+                return before.corrected(corrections, store.count_changed(), store.serial)
+            if corrections is not None and not noticed:
+                return before
         columns: list[tuple[object, ...]] = list(zip(*store.listing(), strict=True)) or [()] * 7
         ids, names, sha256, widths, heights, grades, estimates = columns
         album = Album(np.array(ids, dtype=np.int64), names, sha256, widths, heights)  # type: ignore[arg-type]
@@ -199,8 +231,15 @@ def take_snapshot(directory: Path, before: Snapshot | None = None) -> Snapshot:
             np.array(estimates, dtype=np.float64),
             store.state("fitted"),
             error_of(store),
-            int(store.state(CHANGED) or 0),
+            store.count_changed(),
+            store.serial,
+            file,
         )
+
+
+def file_number(directory: Path) -> int:
+    """Return what tells a file from one that was put in its place."""
+    return (directory / DATABASE).stat().st_ino
 
 
 def _space(store: Store, album: Album, before: Snapshot | None) -> Space | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from fastapi.staticfiles import StaticFiles
 from threadpoolctl import threadpool_limits
 
 from ordrank import __version__
+from ordrank.errors import InputError
 from ordrank.service import Library
 from ordrank.web.problems import ProblemError, handle_problems
 from ordrank.web.routes import router
@@ -23,6 +24,10 @@ from ordrank.web.safety import API, COOKIE, LOCAL_HOSTS, Guard, Rules
 from ordrank.web.uploads import Limits
 
 STATIC = Path(__file__).parent / "static"
+# Requests that a process works on at a time: Python runs one thread, but one that takes long must not stop the others.
+_THREADS = 2
+# Seconds between two looks at the collection.
+_WATCH_EVERY = 0.5
 
 
 def create_app(
@@ -32,6 +37,7 @@ def create_app(
     token: str | None = None,
     hosts: Collection[str] | None = LOCAL_HOSTS,
     upload_limits: Limits | None = None,
+    library: Library | None = None,
 ) -> FastAPI:
     """Make the application of one collection.
 
@@ -47,6 +53,8 @@ def create_app(
         Names that the server goes by; None: any.
     upload_limits : Limits, optional
         Of pictures that are sent.
+    library : Library, optional
+        The collection, if it is open already.
     """
     app = FastAPI(
         title="ordrank",
@@ -59,8 +67,8 @@ def create_app(
         lifespan=_run,
     )
     rules = Rules(token, hosts)
-    app.state.library, app.state.read_only = Library(directory), read_only
-    app.state.upload_limits, app.state.decoding = upload_limits or Limits(), None
+    app.state.library, app.state.read_only = library or Library(directory), read_only
+    app.state.upload_limits, app.state.decoding, app.state.writing = upload_limits or Limits(), None, None
     handle_problems(app)
     app.include_router(router, prefix=API)
     _add_page(app, rules)
@@ -72,13 +80,24 @@ def create_app(
 @asynccontextmanager
 async def _run(app: FastAPI) -> AsyncIterator[None]:
     """Work on few requests at a time: more threads than cores would only take turns, and so would those of BLAS."""
-    cores = os.cpu_count() or 1
-    anyio.to_thread.current_default_thread_limiter().total_tokens = 2 + cores
-    # Large pictures take memory and long: they must not keep all others waiting.
-    app.state.decoding = anyio.CapacityLimiter(min(2, cores))
+    anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
+    # Large pictures take memory and long, and writers wait for each other: they must not keep all others waiting.
+    app.state.decoding, app.state.writing = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
     with threadpool_limits(1, "blas"):
+        watching = asyncio.create_task(_watch(app.state.library))
         yield
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
     app.state.library.close()
+
+
+async def _watch(library: Library) -> None:
+    """Notice what other processes change before anyone asks."""
+    while True:
+        await asyncio.sleep(_WATCH_EVERY)
+        with suppress(InputError, OSError):  # whoever asks is told
+            await anyio.to_thread.run_sync(library.renew)
 
 
 def _add_page(app: FastAPI, rules: Rules) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from ordrank.errors import UnreadablePictureError
 from ordrank.service import Asked, Library, Part
@@ -32,15 +32,18 @@ _CHANGE_LIMITS = Limits(bytes=10_000, seconds=10.0)
 router = APIRouter()
 
 
-def _library(request: Request) -> Library:
+# Dependencies are asynchronous: others are called in threads, which takes longer than all that they do.
+
+
+async def _library(request: Request) -> Library:
     library: Library = request.app.state.library
     return library
 
 
-def _writable(request: Request) -> Library:
+async def _writable(request: Request) -> Library:
     if request.app.state.read_only:
         raise ProblemError(403, "this server was started with --read-only: nothing can be changed")
-    return _library(request)
+    return await _library(request)
 
 
 Open = Annotated[Library, Depends(_library)]
@@ -51,7 +54,7 @@ Grade = Annotated[str | None, Query(max_length=200)]
 IfNoneMatch = "if-none-match"
 
 
-def _asked(
+async def _asked(
     picture: Annotated[int | None, Query(ge=0, le=_LARGEST, description="Number of a picture.")] = None,
     query: Annotated[str | None, Query(max_length=100, description="Token of an uploaded picture.")] = None,
 ) -> Asked:
@@ -60,7 +63,9 @@ def _asked(
     return Asked(picture, query)
 
 
-def _conditions(within_grade: bool = False, lowest: Grade = None, highest: Grade = None, offset: Offset = 0) -> Part:
+async def _conditions(
+    within_grade: bool = False, lowest: Grade = None, highest: Grade = None, offset: Offset = 0
+) -> Part:
     return Part(within_grade, lowest, highest, offset)
 
 
@@ -70,6 +75,11 @@ Conditions = Annotated[Part, Depends(_conditions)]
 
 def _with_limit(part: Part, limit: int) -> Part:
     return Part(part.within_grade, part.lowest, part.highest, part.offset, limit)
+
+
+def _json(found: object, status: int = 200) -> Response:
+    """Answer with what a library tells: it has the declared shape, and checking that would take longer than asking."""
+    return Response(to_json(found, inf_nan_mode="null"), status, media_type="application/json")
 
 
 def _bytes_of(kind: str, description: str, headers: dict[str, str] | None = None) -> dict[int | str, dict[str, Any]]:
@@ -97,15 +107,15 @@ def pictures(
     given: Annotated[bool | None, Query(description="Only those whose grade was given, or was not.")] = None,
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = 60,
-) -> Any:
+) -> Response:
     """List pictures by grade, then by name."""
-    return library.browse(grade=grade, given=given, offset=offset, limit=limit)
+    return _json(library.browse(grade=grade, given=given, offset=offset, limit=limit))
 
 
 @router.get("/pictures/{number}", response_model=PictureBody, responses=documented(404, 409))
-def picture(library: Open, number: Number) -> Any:
+def picture(library: Open, number: Number) -> Response:
     """Say what is known of a picture."""
-    return library.picture(number)
+    return _json(library.picture(number))
 
 
 @router.get(
@@ -172,7 +182,7 @@ _PICTURE_CONTENT = {
         ],
     },
 )
-async def queries(request: Request, library: Open) -> Any:
+async def queries(request: Request, library: Open) -> Response:
     """Grade a picture that is sent; it is kept in memory for a while, and never on disk."""
     data = await read_body(request, request.app.state.upload_limits, accepts=_is_picture)
     name = upload_name(request)
@@ -183,10 +193,10 @@ def _is_picture(kind: str) -> bool:
     return kind.startswith("image/") or kind == "application/octet-stream"
 
 
-def _upload(library: Library, data: bytes, name: str) -> Any:
+def _upload(library: Library, data: bytes, name: str) -> Response:
     check_pixels(data)
     try:
-        return library.upload(data, name)
+        return _json(library.upload(data, name), 201)
     except UnreadablePictureError as error:
         raise ProblemError(400, f"{name} {error}") from None
 
@@ -205,9 +215,9 @@ def query_thumbnail(library: Open, token: Annotated[str, Path(max_length=100)]) 
 @router.get("/rank", response_model=RankingBody, responses=documented(404, 409))
 def rank(
     library: Open, asked: Question, conditions: Conditions, limit: Annotated[int, Query(ge=1, le=200)] = 30
-) -> Any:
+) -> Response:
     """Grade a picture and list those most like it, nearest first."""
-    return library.rank(asked, _with_limit(conditions, limit))
+    return _json(library.rank(asked, _with_limit(conditions, limit)))
 
 
 @router.get(
@@ -251,7 +261,7 @@ def _no_formula(text: str) -> str:
         }
     },
 )
-async def grade(request: Request, library: Writable, number: Number) -> Any:
+async def grade(request: Request, library: Writable, number: Number) -> Response:
     """Give a picture another grade, which is on disk when this is answered."""
     body = await read_body(request, _CHANGE_LIMITS, accepts=lambda kind: kind == "application/json")
     try:
@@ -260,16 +270,17 @@ async def grade(request: Request, library: Writable, number: Number) -> Any:
         raise ProblemError(
             400, "; ".join(validation_sentence({**found, "loc": ("body", *found["loc"])}) for found in error.errors())
         ) from None
-    return await run_in_threadpool(library.set_grade, number, change.grade)
+    found = await anyio.to_thread.run_sync(library.set_grade, number, change.grade, limiter=request.app.state.writing)
+    return _json(found)
 
 
 @router.post("/training", status_code=202, response_model=TrainingBody, responses=documented(409))
-def start_training(library: Writable) -> Any:
+def start_training(library: Writable) -> Response:
     """Begin to learn from the grades that are there now; the old model answers meanwhile."""
-    return library.training.start()
+    return _json(library.start_training(), 202)
 
 
 @router.get("/training", response_model=TrainingBody, responses=documented())
-def training(library: Open) -> Any:
+def training(library: Open) -> Response:
     """Say how far the training is."""
-    return library.training.progress
+    return _json(library.training())

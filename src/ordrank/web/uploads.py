@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from io import BytesIO
 from urllib.parse import unquote
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from ordrank.features.pictures import count_pixels
 from ordrank.web.problems import CLOSE, ProblemError
 
 MOST_BYTES = 20_000_000
@@ -19,8 +19,6 @@ _MOST_NAME = 200
 # A client that hears "too large" only while it still sends would see a broken connection instead.
 _MOST_DISCARDED = 100_000_000
 _DISCARD_SECONDS = 2.0
-# All that can be decoded; naming them keeps the others from looking at what strangers send.
-_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP", "TIFF", "AVIF", "JPEG2000", "ICO", "DIB", "PCX", "SGI", "QOI")
 
 
 @dataclass(frozen=True)
@@ -59,17 +57,8 @@ async def read_body(request: Request, limits: Limits, *, accepts: Callable[[str]
 
 def check_pixels(data: bytes) -> None:
     """Refuse a picture that would take too much memory, before it is decoded."""
-    from PIL import Image
-
-    Image.init()
-    try:
-        with Image.open(BytesIO(data), formats=[name for name in _FORMATS if name in Image.OPEN]) as picture:
-            pixels = picture.width * picture.height
-    except Image.DecompressionBombError:
-        pixels = 2 * (Image.MAX_IMAGE_PIXELS or MOST_PIXELS)
-    except Exception:  # noqa: BLE001 - decoders raise anything; why it cannot be decoded is said by who decodes it
-        return
-    if pixels > MOST_PIXELS:
+    pixels = count_pixels(data)
+    if pixels is not None and pixels > MOST_PIXELS:
         raise ProblemError(413, f"the picture has more than {MOST_PIXELS // 10**6} million pixels; send a smaller one")
 
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 from tests.web.browser import CHROMIUM, hand_over, serving
@@ -31,6 +32,7 @@ def test_corrected_grade_survives_a_restart_and_trains(visit, made, tmp_path):
         expect(page.locator("#training-text")).to_have_text("1 grade changed since the last training")
         page.get_by_role("button", name="Undo").click()
         expect(page.get_by_text("Saved: grade 1.")).to_be_visible()
+        expect(page.locator("#training")).to_be_hidden()  # all grades are those of the last training
         page.get_by_label("Correct the grade").fill("0")
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_text("Saved: grade 0.")).to_be_visible()
@@ -98,6 +100,86 @@ def test_map_is_drawn_only_when_something_changes(visit, address):
     place = labels.get_attribute("style")
     page.keyboard.press("ArrowRight")
     expect(labels).not_to_have_attribute("style", place)
+
+
+def spread(page):
+    """How far the names of the first and the last grade are apart on the map."""
+    return page.evaluate(
+        """() => {
+          const [a, b] = [...document.querySelectorAll("#map-labels span")].map((one) => one.getBoundingClientRect());
+          return Math.hypot(a.x - b.x, a.y - b.y);
+        }"""
+    )
+
+
+@pytest.mark.parametrize("direction", [(1, 0), (0, 1)], ids=["across", "upward"])
+def test_two_fingers_zoom_the_map_and_leave_the_page(visit, address, direction):
+    page = visit(address, viewport=NARROW, has_touch=True, is_mobile=True)
+    page.locator("#space summary").tap()
+    page.locator("#map-canvas").scroll_into_view_if_needed()
+    drawn_map(page)
+    box = page.locator("#map-canvas").bounding_box()
+    touch = page.context.new_cdp_session(page)
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def fingers(kind, apart):
+        places = [  # one finger rests, which lets a browser think that the other one scrolls
+            {"x": x + away * direction[0], "y": y - away * direction[1], "id": number}
+            for number, away in enumerate((-50, apart - 50))
+        ]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": places if kind != "touchEnd" else []})
+
+    def pinch(begin, end):
+        fingers("touchStart", begin)
+        for step in range(1, 9):
+            fingers("touchMove", begin + (end - begin) * step / 8)
+        fingers("touchEnd", end)
+        drawn_map(page)
+
+    before, scrolled, scale = spread(page), page.evaluate("scrollY"), page.evaluate("visualViewport.scale")
+    pinch(40, 100)
+    wide = spread(page)
+    assert wide > 1.5 * before
+    pinch(100, 40)
+    assert spread(page) < wide / 1.5
+    assert page.evaluate("scrollY") == scrolled
+    assert page.evaluate("visualViewport.scale") == scale
+    assert page.locator("#map-tip").is_hidden()  # nobody has tapped
+
+
+def test_a_map_that_is_drawn_slowly_moves_with_a_sample_and_says_so(visit, address):
+    slow = """
+      const draw = WebGL2RenderingContext.prototype.drawElements;
+      WebGL2RenderingContext.prototype.drawElements = function (mode, n, ...rest) {
+        for (const until = performance.now() + n / 300; performance.now() < until; );
+        return draw.call(this, mode, n, ...rest);
+      };"""
+    n = 30_000  # 100 ms
+    page = visit(address, script=slow)
+    rng = np.random.default_rng(0)
+    cloud = (np.arange(1, n + 1, dtype="<i4"), rng.normal(size=(n, 3)).astype("<f4"), np.ones(n, dtype="<f4"))
+    headers = {"X-Count": str(n), "X-Total": str(2 * n)}
+    content = b"".join(part.tobytes() for part in cloud)
+    page.route("**/api/v1/points*", lambda route: route.fulfill(body=content, headers=headers))
+    page.reload()
+    expect(page.locator("#map-note")).to_have_text("A sample: 30,000 of 60,000 pictures.")
+    drawn_map(page)
+    page.evaluate(
+        """() => new Promise((done) => {
+          const [canvas, begin] = [document.querySelector("#map-canvas"), performance.now()];
+          const turn = () => {
+            canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+            if (performance.now() - begin < 2000) requestAnimationFrame(turn); else done();
+          };
+          turn();
+        })"""
+    )
+    expect(page.locator("#map-note")).to_have_text(
+        re.compile("While it moves, about [1-9],?0+ of 30,000 points are drawn")
+    )
+    assert 2000 <= page.evaluate("Number(document.querySelector('#map').dataset.points)") <= 300 * 50
+    expect(page.locator("#map")).to_have_attribute("data-points", str(n))  # all of them as soon as it rests
+    page.unroute_all()
 
 
 def test_everything_else_works_without_webgl(visit, address, made):

@@ -75,11 +75,22 @@ const PATH = {
   fragmentShader: `precision highp float; uniform vec3 ink; out vec4 drawn; void main() { drawn = vec4(ink, 0.7); }`,
 };
 
+// Beyond so many points nobody sees whether their line is smooth, but what draws without a graphics card feels it.
+const MANY = 20_000;
+
+/** Numbers below n, evenly mixed: any first part of them is a fair sample. @param {number} n */
+function mixed(n) {
+  let step = Math.max(1, Math.round(0.618 * n));
+  const common = (/** @type {number} */ a, /** @type {number} */ b) => (b ? common(b, a % b) : a);
+  while (common(n, step) > 1) step += 1;
+  return Uint32Array.from({ length: n }, (_, k) => (k * step) % n);
+}
+
 /** A scene of points, rings around two of them, and a path. */
 export class CloudScene {
-  /** @param {HTMLCanvasElement} canvas */
-  constructor(canvas) {
-    this.renderer = new WebGLRenderer({ canvas, antialias: true, alpha: true });
+  /** @param {HTMLCanvasElement} canvas @param {number} n about how many points there will be */
+  constructor(canvas, n) {
+    this.renderer = new WebGLRenderer({ canvas, antialias: n < MANY, alpha: true });
     this.renderer.setPixelRatio(Math.min(window.devicePixelRatio, 2));
     this.camera = new PerspectiveCamera(40, 1, 0.05, 40);
     this.scene = new Scene();
@@ -118,6 +129,8 @@ export class CloudScene {
     this.points.geometry.setAttribute("position", new BufferAttribute(positions, 3));
     this.points.geometry.setAttribute("colour", new BufferAttribute(colours, 3));
     this.points.geometry.setAttribute("mark", this.marks);
+    this.order = mixed(n);
+    this.points.geometry.setIndex(new BufferAttribute(this.order.slice(), 1));
     this.path.geometry.dispose();
     this.path.geometry = new BufferGeometry();
     this.path.geometry.setAttribute("position", new BufferAttribute(new Float32Array(path), 3));
@@ -129,6 +142,13 @@ export class CloudScene {
     this.marks.array.fill(0);
     for (const i of indices) this.marks.array[i] = 1;
     this.marks.needsUpdate = true;
+    const { index } = this.points.geometry; // they come first: they are in every sample
+    index.array.set(indices);
+    index.array.set(
+      this.order.filter((i) => !this.marks.array[i]),
+      indices.length,
+    );
+    index.needsUpdate = true;
     this.uniforms.dimmed.value = indices.length ? 1 : 0;
   }
 
@@ -149,8 +169,13 @@ export class CloudScene {
     this.width = width;
   }
 
-  /** @param {number[]} eye @param {number} usual distance, at which a point has its usual size */
-  draw(eye, usual) {
+  /**
+   * @param {number[]} eye
+   * @param {number} usual distance, at which a point has its usual size
+   * @param {number} most points to draw
+   */
+  draw(eye, usual, most) {
+    this.points.geometry.setDrawRange(0, most);
     const ratio = this.renderer.getPixelRatio();
     this.uniforms.unit.value = 8 * usual * ratio * (this.crowd ?? 1);
     this.uniforms.ring.value = 30 * ratio;

@@ -5,9 +5,11 @@ import { MANY_GRADES, byId, count, el, isolated } from "./dom.js";
 import { Frame, middles } from "./frame.js";
 import { fail } from "./notices.js";
 import { Orbit } from "./orbit.js";
+import { Pace } from "./pace.js";
 
 const REACH = 14; // pixels around the pointer
 const MOST_LABELS = 7;
+const REST = 250; // ms after which a map that moved is drawn with all its points
 
 /** The view with its legend, labels and the card at the pointer. */
 export class Space {
@@ -42,7 +44,7 @@ export class Space {
       return;
     }
     const [{ CloudScene }, cloud] = await Promise.all([import("./cloud.js"), getPoints()]);
-    if (!this.scene) this.start(new CloudScene(this.canvas));
+    if (!this.scene) this.start(new CloudScene(this.canvas, cloud.ids.length));
     this.known.clear();
     this.ids = cloud.ids;
     this.frame = new Frame(cloud.positions, cloud.values);
@@ -51,8 +53,9 @@ export class Space {
     this.orbit.fit(this.positions, this.scene.width / this.scene.height);
     this.values = cloud.values;
     this.index = new Map([...cloud.ids].map((id, i) => [id, i]));
-    const sample = cloud.total > cloud.ids.length;
-    this.note.textContent = sample ? `A sample: ${count(cloud.ids.length)} of ${count(cloud.total)} pictures.` : "";
+    this.total = cloud.total;
+    this.pace = new Pace(cloud.ids.length);
+    this.tellSample();
     this.colour();
   }
 
@@ -60,7 +63,10 @@ export class Space {
   start(scene) {
     this.scene = scene;
     this.orbit = new Orbit(this.canvas, {
-      changed: () => this.later(),
+      changed: () => {
+        this.moving = true;
+        this.later();
+      },
       clicked: (event) => this.click(event),
     });
     byId("map-nearer").addEventListener("click", () => this.orbit.zoom(0.8));
@@ -180,9 +186,27 @@ export class Space {
 
   draw() {
     this.stale = false;
-    this.scene.draw(this.orbit.place(), this.orbit.homely);
+    if (this.moving) this.pace.tick(performance.now());
+    const most = this.moving ? this.pace.most : this.pace.all;
+    this.moving = false;
+    this.scene.draw(this.orbit.place(), this.orbit.homely, most);
+    this.box.dataset.points = String(most);
+    clearTimeout(this.rest);
+    if (most < this.pace.all) {
+      this.tellSample();
+      this.rest = setTimeout(() => this.later(), REST);
+    }
     this.box.dataset.draws = String(this.scene.draws);
     this.placeLabels();
+  }
+
+  /** Say what is left out. */
+  tellSample() {
+    const { all, most } = this.pace;
+    const sample = this.total > all ? [`A sample: ${count(all)} of ${count(this.total)} pictures.`] : [];
+    const about = count(Number(most.toPrecision(1)));
+    if (most < all) sample.push(`While it moves, about ${about} of ${count(all)} points are drawn, so that it keeps up.`);
+    this.note.textContent = sample.join(" ");
   }
 
   placeLabels() {

@@ -1,0 +1,137 @@
+"""What the page of a large collection is like in a browser: how soon it is of use, and how smoothly its map turns.
+
+`ordrank serve` shows a collection of 100,000 pictures to a Chromium without a window and without a graphics card; both
+share the machine. Paint: from the address to the moment at which every picture in sight is drawn, in a browser that has
+never seen the page; several times, and beside it when the browser painted anything at all. Map: it is turned with every
+frame for some seconds; frames a second, the last one finished. Prints one JSON document.
+
+    python benchmarks/page.py [--pictures 100000] [--rounds 7] [--seconds 5] [--work DIR] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+from serve import Server, large_collection
+
+from ordrank.experiments.machine import describe_machine
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+OPTIONS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage"]
+VIEWPORT = {"width": 1400, "height": 900}
+
+# Resolves with the time since the address was opened: all pictures in sight are there, and a frame was drawn since.
+USEFUL = """() => new Promise((done) => {
+  const look = () => {
+    const images = [...document.querySelectorAll("#pictures img")];
+    const seen = images.filter((image) => image.getBoundingClientRect().top < innerHeight);
+    const ready = seen.length && seen.every((image) => image.complete && image.naturalWidth);
+    if (!ready) return requestAnimationFrame(look);
+    requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())));
+  };
+  look();
+})"""
+FIRST = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+# Turns the map with every frame, and waits for the last one to be drawn.
+TURN = """(seconds) => new Promise((done) => {
+  const canvas = document.querySelector("#map-canvas");
+  const gl = canvas.getContext("webgl2");
+  const begin = performance.now();
+  let frames = 0;
+  const turn = () => {
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true, cancelable: true }));
+    requestAnimationFrame(() => {
+      frames += 1;
+      if (performance.now() - begin < 1000 * seconds) return turn();
+      gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
+      done({ frames, seconds: (performance.now() - begin) / 1000 });
+    });
+  };
+  turn();
+})"""
+DRAWN = """() => new Promise((done) => {
+  const look = () => {
+    const { draws } = document.querySelector("#map").dataset;
+    setTimeout(() => (draws && draws === document.querySelector("#map").dataset.draws ? done() : look()), 500);
+  };
+  look();
+})"""
+
+
+def paint(browser: Browser, address: str, rounds: int) -> dict[str, Any]:
+    """Open the page several times in browsers that know nothing of it."""
+    first, useful, sent = [], [], 0
+    for _ in range(rounds):
+        context = browser.new_context(viewport=VIEWPORT)  # type: ignore[arg-type]
+        page = context.new_page()
+        sizes: list[int] = []
+        page.on("requestfinished", lambda request: sizes.append(request.sizes()["responseBodySize"]))  # noqa: B023
+        page.goto(address, wait_until="commit")
+        useful.append(float(page.evaluate(USEFUL)))
+        first.append(float(page.evaluate(FIRST)))
+        page.evaluate(DRAWN)
+        sent = sum(sizes)
+        context.close()
+    return {
+        "first_paint_milliseconds": round(statistics.median(first)),
+        "useful_milliseconds": round(statistics.median(useful)),
+        "useful_milliseconds_worst": round(max(useful)),
+        "bytes_with_the_map": sent,
+        "rounds": rounds,
+    }
+
+
+def turn(page: Page, seconds: float) -> dict[str, Any]:
+    """Turn the map."""
+    page.evaluate(DRAWN)
+    found = page.evaluate(TURN, seconds)
+    return {
+        "frames_per_second": round(found["frames"] / found["seconds"], 1),
+        "note": page.locator("#map-note").inner_text(),
+        "renderer": page.evaluate(
+            "() => { const gl = document.querySelector('#map-canvas').getContext('webgl2');"
+            "const info = gl.getExtension('WEBGL_debug_renderer_info');"
+            "return gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER); }"
+        ),
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pictures", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--work", type=Path, help="where to make the collection; a temporary folder by default")
+    parser.add_argument("--out", type=Path, help="also write the document there")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
+        work = arguments.work or Path(temporary)
+        work.mkdir(parents=True, exist_ok=True)
+        server = Server(large_collection(work, arguments.pictures))
+        try:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+            address = f"http://127.0.0.1:{server.port}/"
+            painted = paint(browser, address, arguments.rounds)
+            page = browser.new_page(viewport=VIEWPORT)  # type: ignore[arg-type]
+            page.goto(address)
+            turned, version = turn(page, arguments.seconds), browser.version
+            browser.close()
+        finally:
+            server.kill()
+    found = {"pictures": arguments.pictures, "chromium": version, "paint": painted, "map": turned}
+    text = json.dumps(found | describe_machine(), indent=1)
+    if arguments.out:
+        arguments.out.write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

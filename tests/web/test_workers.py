@@ -1,0 +1,247 @@
+"""A server of several processes is like one: what one of them is told all know, and none of them is missed."""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ordrank import service
+from ordrank.web.workers import can_share
+from tests.service.drawing import draw, rows
+from tests.web.conftest import API, FROM_PAGE, Server, serving
+from tests.web.requests import png, say, send, trained_again
+
+pytestmark = pytest.mark.skipif(not can_share(), reason="this system has one process only")
+
+
+def workers_of(server):
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text()
+    return [int(number) for number in children.split()]
+
+
+def exists(number):
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(true, seconds=15):
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "that takes too long"
+        time.sleep(0.02)
+
+
+def connections_of(number, port):
+    """Inodes of the connections of a process to a port that it listens at."""
+    held = {os.readlink(link) for link in Path(f"/proc/{number}/fd").iterdir() if link.is_symlink()}
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    mine = {f"socket:[{line[9]}]" for line in lines if line[1].endswith(f":{port:04X}") and line[3] == "01"}
+    return held & mine
+
+
+@contextmanager
+def several(server):
+    """Clients that are connected with both processes, some with each."""
+    with ExitStack() as stack:
+        clients = []
+        while len(clients) < 4 or not all(connections_of(number, server.port) for number in workers_of(server)):
+            client = stack.enter_context(server.client())
+            assert client.get(f"{API}/training").status_code == 200
+            clients.append(client)
+            assert len(clients) < 60
+        yield clients
+
+
+@pytest.fixture(scope="module")
+def collection(_trained_once, tmp_path_factory):
+    return shutil.copytree(_trained_once, tmp_path_factory.mktemp("shared") / "collection")
+
+
+@pytest.fixture(scope="module")
+def two(collection):
+    """A server that every test leaves whole."""
+    with serving(collection, "--workers", "2") as server:
+        yield server
+
+
+class TestOneServer:
+    def test_what_one_process_is_told_all_know(self, two, collection):
+        chance = random.Random(0)
+        with several(two) as clients:
+            for number in range(1, 31):  # corrections
+                grade = str(chance.randrange(9))
+                assert say(chance.choice(clients), number, grade).json()["grade"] == grade
+                found = [client.get(f"{API}/pictures/{number}").json()["grade"] for client in clients]
+                assert set(found) == {grade}
+            # pictures that were sent
+            token = send(clients[0], png(draw(99))).json()["id"]
+            answers = [client.get(f"{API}/rank", params={"query": token}).json() for client in clients]
+            assert all(answer == answers[0] for answer in answers)
+            assert {client.get(f"{API}/queries/{token}/thumbnail").status_code for client in clients} == {200}
+            assert {client.get(f"{API}/queries/x{token}/thumbnail").status_code for client in clients} == {404}
+            # training
+            assert {client.get(f"{API}/collection").json()["changed"] > 0 for client in clients} == {True}
+            assert clients[0].post(f"{API}/training").status_code == 202
+            assert {client.get(f"{API}/training").json()["state"] for client in clients} <= {"running", "done"}
+            wait_until(lambda: clients[1].get(f"{API}/training").json()["state"] != "running")
+            assert {client.get(f"{API}/training").json()["state"] for client in clients} == {"done"}
+            states = [client.get(f"{API}/collection").json() for client in clients]
+            assert all(state == states[0] for state in states)
+            assert states[0]["changed"] == 0
+            (expected,) = service.ask(collection, ["010.png"], k=5)
+            found = {client.get(f"{API}/rank?picture=11").json()["answer"]["value"] for client in clients}
+            assert found == {expected.value}
+            # what commands change
+            service.remove(collection, ["039.png"])
+            assert {client.get(f"{API}/pictures/40").status_code for client in clients} == {404}
+
+    def test_they_write_in_turn(self, two, collection):
+        problems = []
+
+        def correct(client, begin):
+            for number in range(begin, begin + 4):
+                answered = say(client, number, "7")
+                if answered.status_code != 200:
+                    problems.append(answered.text)
+
+        with several(two) as clients:
+            threads = [threading.Thread(target=correct, args=(clients[i % len(clients)], 1 + 4 * i)) for i in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert problems == []
+        assert rows(collection, "SELECT DISTINCT grade FROM pictures WHERE id <= 32") == [(7.0,)]
+
+    def test_a_second_training_is_refused_wherever_it_is_asked_for(self, two):
+        with several(two) as clients:
+            found = sorted(client.post(f"{API}/training").status_code for client in clients)
+            assert found[0] == 202
+            assert 409 in found
+            wait_until(lambda: clients[0].get(f"{API}/training").json()["state"] == "done")
+
+
+class TestEnding:
+    def test_a_killed_process_is_replaced_and_what_was_sent_is_kept(self, two):
+        with two.client() as client:
+            token = send(client, png(draw(99))).json()["id"]
+        for _ in range(2):
+            victim, other = workers_of(two)
+            os.kill(victim, signal.SIGKILL)
+            with two.client() as client:  # whoever comes now is served by the other, or by the next one
+                assert client.get(f"{API}/rank", params={"query": token}).status_code == 200
+            wait_until(lambda: len(workers_of(two)) == 2 and victim not in workers_of(two))  # noqa: B023
+            assert other in workers_of(two)
+        with several(two) as clients:
+            assert {client.get(f"{API}/queries/{token}/thumbnail").status_code for client in clients} == {200}
+
+    def test_a_client_of_a_killed_process_loses_one_request_at_most(self, two):
+        with several(two) as clients:
+            os.kill(workers_of(two)[0], signal.SIGKILL)
+            failed = 0
+            for client in clients:
+                for _ in range(3):
+                    try:
+                        assert client.get(f"{API}/rank?picture=1").status_code == 200
+                    except httpx.TransportError:
+                        failed += 1
+        assert failed <= len(clients)
+
+    def test_a_training_that_is_killed_has_failed(self, two):
+        with two.client() as client:
+            before = set(workers_of(two))
+            client.post(f"{API}/training")
+            for trainer in set(workers_of(two)) - before:
+                os.kill(trainer, signal.SIGKILL)
+            wait_until(lambda: client.get(f"{API}/training").json()["state"] != "running")
+            assert client.get(f"{API}/training").json()["state"] in ("failed", "done")
+            assert trained_again(client)["state"] == "done"
+
+    @pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+    def test_all_processes_end_together_and_quietly(self, trained, how, code):
+        with serving(trained, "--workers", "2") as server, server.client() as client:
+            victim = workers_of(server)[0]
+            os.kill(victim, signal.SIGKILL)
+            wait_until(lambda: len(workers_of(server)) == 2 and victim not in workers_of(server))
+            client.get("/nothing")
+            workers = workers_of(server)
+            found, _, complained = server.end(how)
+        assert found == code
+        assert ("every grade that was confirmed is kept" in complained) == (how == signal.SIGINT)
+        assert complained.count("has ended and is replaced") == 1
+        assert "Traceback" not in complained
+        assert not any(map(exists, workers))
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", server.port), timeout=5)
+
+    def test_none_is_left_behind_when_the_first_is_killed(self, trained):
+        with serving(trained, "--workers", "2") as server:
+            workers = workers_of(server)
+            assert len(workers) == 2
+            os.kill(server.process.pid, signal.SIGKILL)
+            wait_until(lambda: not any(map(exists, workers)))
+
+
+class Corrector(threading.Thread):
+    """Corrects pictures of its own until it is stopped, whatever happens to the server."""
+
+    def __init__(self, port, numbers, stop):
+        super().__init__()
+        self.port, self.numbers, self.stop = port, numbers, stop
+        self.kept, self.open, self.refused = {}, {}, []
+
+    def run(self):
+        chance = random.Random(self.numbers[0])
+        while not self.stop.is_set():
+            with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=FROM_PAGE, timeout=10) as client:
+                try:
+                    while not self.stop.is_set():
+                        self.correct(client, chance.choice(self.numbers), str(chance.randrange(1000)))
+                        client.get(f"{API}/rank?picture={self.numbers[0]}")
+                except httpx.TransportError:
+                    time.sleep(0.05)
+
+    def correct(self, client, number, grade):
+        self.open.setdefault(number, set()).add(grade)
+        answered = say(client, number, grade)
+        if answered.status_code == 200:
+            self.kept[number] = grade
+            del self.open[number]
+        else:
+            self.refused.append(answered.text)
+
+
+def test_no_acknowledged_grade_is_lost_when_all_processes_are_killed_under_load(trained):
+    stop, server = threading.Event(), Server(trained, "--workers", "2")
+    correctors = [Corrector(server.port, list(range(1 + i, 41, 8)), stop) for i in range(8)]
+    for one in correctors:
+        one.start()
+    for _ in range(2):
+        time.sleep(1.0)
+        for number in (server.process.pid, *workers_of(server)):
+            os.kill(number, signal.SIGKILL)
+        server.end()
+        server = Server(trained, "--workers", "2", port=server.port)
+    time.sleep(0.5)
+    stop.set()
+    for one in correctors:
+        one.join(30)
+    server.end()
+    kept = {
+        number: f"{grade:g}" for number, grade in rows(trained, "SELECT id, grade FROM pictures") if grade is not None
+    }
+    assert [text for one in correctors for text in one.refused] == []
+    assert sum(len(one.kept) for one in correctors) > 30
+    for one in correctors:
+        for number, grade in one.kept.items():
+            assert kept[number] in {grade, *one.open.get(number, ())}
