@@ -1,0 +1,6 @@
+"""The same fit beyond one machine: samples in shards, workers of a Dask cluster that read them and send sums."""
+
+from ordrank.distributed.metric import DaskOrdinalMetric
+from ordrank.distributed.shards import Shards
+
+__all__ = ["DaskOrdinalMetric", "Shards"]
