@@ -6,11 +6,10 @@ from copy import copy
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ordrank._types import FloatArray
+from ordrank._types import FloatArray, IntArray
 from ordrank.distributed.engine import Engine
 from ordrank.distributed.local_term import Features, ShardedObjective, prepared_parts
 from ordrank.distributed.reading import is_dask_array, surveyed
@@ -114,8 +113,7 @@ class DaskOrdinalMetric(OrdinalMetric):
         self.label_positions_ = self._place(total.weights * factors)
         none = np.zeros(self.n_features_in_)
         frame = Frame(total.dtype, total.labels, self.label_positions_, factors, none, 1.0)
-        counts = np.array([survey.n_samples for survey in surveys])
-        samples = ShardedSamples(engine, shards, counts, frame, total.near)
+        samples = ShardedSamples(engine, shards, _label_counts(surveys, total.labels), frame, total.near)
         others = self._validated_unlabeled(unlabeled, np.empty((0, self.n_features_in_), dtype=total.dtype))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         linear = self.kernel != "rbf"
@@ -124,9 +122,7 @@ class DaskOrdinalMetric(OrdinalMetric):
             self._fit_to(Samples.measured(Z, index, self.label_positions_, weights, linear=linear), others, rng)
             return
         sums = linear and self.n_features_in_ <= order_map.SEARCH_SAMPLES
-        self._surveys = surveys
         self._fit_to(cast(Samples, samples.measured(sums=sums)), others, rng)
-        del self._surveys
 
     def _weight_factors(self, total: Survey) -> FloatArray:
         """For each label, what makes weights of mean 1, and labels of equal weight if they are balanced."""
@@ -137,15 +133,14 @@ class DaskOrdinalMetric(OrdinalMetric):
     def _coefficients(self, fit: RidgeFit, design: Design, everything: Samples | ShardedSamples) -> FloatArray:
         if self.mu == 0 or not isinstance(everything, ShardedSamples):
             return super()._coefficients(fit, design, cast(Samples, everything))
-        engine, has = everything.engine, self._labels_of_shards()
-        sizes = sum(survey_counts for survey_counts in has)
+        engine, sizes = everything.engine, everything.label_counts.sum(axis=0)
         self._warn_if_capped(sizes)
         n_pairs = int(np.sum(sizes * np.minimum(self.n_neighbors, sizes - 1)))
         if not n_pairs:
             result = closed_form(fit)
         else:
             with engine.phase("neighbours"):
-                nearest = find_target_neighbors(everything, self.n_neighbors, (has > 0) @ (has > 0).T)
+                nearest = find_target_neighbors(everything, self.n_neighbors)
                 engine.wait(nearest)
             features = Features(design, self.nu_, fit.path.feature_mean, fit.path.total)
             parts = prepared_parts(everything, nearest, features, self.tau)
@@ -155,14 +150,7 @@ class DaskOrdinalMetric(OrdinalMetric):
         self._record(result, "Raise max_iter, or lower mu.")
         return np.asarray(result.x, dtype=np.float64).reshape(self.n_components_, -1).T
 
-    def _labels_of_shards(self) -> NDArray[np.int64]:
-        """Samples of each label (m,) in each shard, (S, m)."""
-        counts = np.zeros((len(self._surveys), len(self.labels_)), dtype=np.int64)
-        for row, survey in zip(counts, self._surveys, strict=True):
-            row[np.searchsorted(self.labels_, survey.labels)] = survey.counts
-        return counts
-
-    def _warn_if_capped(self, sizes: NDArray[np.int64]) -> None:
+    def _warn_if_capped(self, sizes: IntArray) -> None:
         too_small = int(np.sum(sizes <= self.n_neighbors))
         if too_small:
             warn_caller(
@@ -170,3 +158,11 @@ class DaskOrdinalMetric(OrdinalMetric):
                 f"has {sizes.min()}); their samples use every other sample of the label as target neighbours",
                 NeighborsCappedWarning,
             )
+
+
+def _label_counts(surveys: list[Survey], labels: FloatArray) -> IntArray:
+    """Samples of each label in each shard, (S, m)."""
+    counts = np.zeros((len(surveys), len(labels)), dtype=np.int64)
+    for row, survey in zip(counts, surveys, strict=True):
+        row[np.searchsorted(labels, survey.labels)] = survey.counts
+    return counts

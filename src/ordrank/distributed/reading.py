@@ -18,9 +18,20 @@ def is_dask_array(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "rechunk")
 
 
-def surveyed(engine: Engine, X: Any, y: Any, sample_weight: Any) -> tuple[list[Any], list[Survey], Survey]:
-    """Shards (or futures of them) that have samples, a first look at each, and at all together."""
-    shards, names = _shards(engine, X, y, sample_weight)
+def surveyed(
+    engine: Engine, X: Any, y: Any, sample_weight: Any = None, *, labelled: bool = True
+) -> tuple[list[Any], list[Survey], Survey]:
+    """Shards (or futures of them) that have samples, a first look at each, and at all together.
+
+    Parameters
+    ----------
+    engine : Engine
+    X, y, sample_weight
+        As the user gave them.
+    labelled : bool
+        Whether labels are needed, and at least two of them.
+    """
+    shards, names = _shards(engine, X, y, sample_weight, labelled)
     looks = engine.gather(engine.each(survey, shards))
     there = [(shard, look, name) for shard, look, name in zip(shards, looks, names, strict=True) if look is not None]
     if not there:
@@ -35,7 +46,7 @@ def surveyed(engine: Engine, X: Any, y: Any, sample_weight: Any) -> tuple[list[A
         if not np.isfinite([look.low, look.high]).all():
             raise InputError(f"Input X contains NaN or infinity, in {name}; leave those samples out")
     total = joined_surveys(surveys)
-    if len(total.labels) < 2:
+    if labelled and len(total.labels) < 2:
         raise InputError(
             f"all {total.n_samples} samples have the same label (1 class), {total.labels[0]:g}; an order needs two"
         )
@@ -46,7 +57,7 @@ def surveyed(engine: Engine, X: Any, y: Any, sample_weight: Any) -> tuple[list[A
     return [shard for shard, _, _ in there], surveys, total
 
 
-def _shards(engine: Engine, X: Any, y: Any, sample_weight: Any) -> tuple[list[Any], list[str]]:
+def _shards(engine: Engine, X: Any, y: Any, sample_weight: Any, labelled: bool) -> tuple[list[Any], list[str]]:
     if isinstance(X, Shards):
         if y is not None or sample_weight is not None:
             raise InputError("shards have their own labels and weights; leave out y and sample_weight")
@@ -60,7 +71,7 @@ def _shards(engine: Engine, X: Any, y: Any, sample_weight: Any) -> tuple[list[An
         raise InputError(f"X must have two dimensions, got the shape {X.shape}")
     columns = [X.rechunk({1: -1}).to_delayed().reshape(-1).tolist()]
     for name, column in (("y", y), ("sample_weight", sample_weight)):
-        if column is None and name == "sample_weight":
+        if column is None and (name == "sample_weight" or not labelled):
             continue
         if not is_dask_array(column) or column.ndim != 1:
             raise InputError(f"{name} must be a Dask array of one dimension, as X is one of two")
@@ -77,5 +88,6 @@ def _shards(engine: Engine, X: Any, y: Any, sample_weight: Any) -> tuple[list[An
     return engine.each(_shard, names, *futures), names
 
 
-def _shard(name: str, X: Any, y: Any, sample_weight: Any = None) -> Shard:
-    return Shard(ArraySource(np.asarray(X), np.asarray(y), sample_weight), name)
+def _shard(name: str, X: Any, y: Any = None, sample_weight: Any = None) -> Shard:
+    labels = np.zeros(len(X)) if y is None else np.asarray(y)
+    return Shard(ArraySource(np.asarray(X), labels, sample_weight), name)

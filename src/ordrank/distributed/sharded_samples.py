@@ -32,8 +32,8 @@ class ShardedSamples:
     engine : Engine
     shards : list
         Shards, or futures of them.
-    counts : ndarray of shape (S,)
-        Samples in each.
+    label_counts : ndarray of shape (S, m)
+        Samples of each label in each.
     frame : Frame
     near : ndarray of shape (d,)
         A point near the mean of the samples.
@@ -43,7 +43,7 @@ class ShardedSamples:
 
     engine: Engine
     shards: list[Any]
-    counts: IntArray
+    label_counts: IntArray
     frame: Frame
     near: FloatArray
     sums: Moments | None = None
@@ -70,7 +70,12 @@ class ShardedSamples:
         return self.frame.size
 
     def __len__(self) -> int:
-        return int(self.counts.sum())
+        return int(self.label_counts.sum())
+
+    @property
+    def counts(self) -> IntArray:
+        """Samples of each shard, (S,)."""
+        return np.asarray(self.label_counts.sum(axis=1))
 
     @property
     def starts(self) -> IntArray:

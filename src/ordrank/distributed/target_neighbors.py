@@ -61,19 +61,14 @@ class Pairs:
         return len(self.first)
 
 
-def find_target_neighbors(samples: ShardedSamples, n_neighbors: int, together: Any) -> list[Any]:
+def find_target_neighbors(samples: ShardedSamples, n_neighbors: int) -> list[Any]:
     """Futures of the target neighbours (:class:`Nearest`) of each shard's samples.
 
     Every shard meets the shards with which it has a label in common, one after the other, and keeps the best.
-
-    Parameters
-    ----------
-    samples : ShardedSamples
-    n_neighbors : int
-    together : ndarray of bool of shape (S, S)
-        Which shards have a label in common.
     """
     engine, shards, found = samples.engine, samples.shards, []
+    has = samples.label_counts > 0
+    together = has @ has.T
     for place, shard in enumerate(shards):
         best = engine.once(no_nearest, int(samples.counts[place]), n_neighbors)
         # Different shards begin at different ones: no file is read by all workers at once.
