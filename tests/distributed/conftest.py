@@ -12,7 +12,10 @@ distributed = pytest.importorskip("distributed", reason="Dask is not installed: 
 def client():
     """A client of two workers, each a process of its own with a nanny that replaces it when it dies."""
     settings = {"processes": True, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": None}
-    with distributed.LocalCluster(2, **settings) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(2, **settings) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
         yield client
 
 

@@ -23,7 +23,6 @@ FAN_IN = 4
 def import_distributed() -> Any:
     """The package, or a hint how to get it."""
     try:
-        import dask.array  # used by callers
         import distributed
     except ImportError as error:
         raise InputError("a fit on a cluster needs Dask; install it with pip install 'ordrank[dask]'") from error
@@ -75,7 +74,8 @@ class Engine:
 
     def wait(self, futures: Sequence[Any]) -> None:
         """Until all are there, or one has failed."""
-        import_distributed().wait(list(futures))
+        with self.client.as_current():
+            import_distributed().wait(list(futures))
         for future in futures:
             if future.status != "finished":
                 future.result()

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.backend import PairOperator, backend_of
-from ordrank.distributed.shards import Shard
 from ordrank.distributed.sharded_samples import ShardedSamples, itself
+from ordrank.distributed.shards import Shard
 from ordrank.distributed.sums import Frame
 from ordrank.distributed.target_neighbors import Pairs, joined_pairs, pairs_by_second, pairs_of
 from ordrank.estimators.order_map import Design
@@ -144,7 +144,11 @@ def line_polynomial(part: Part, place: int, images: list[NDArray[np.floating]], 
     residual, change = both[:n, :s] - part.Y, both[:n, s:]
     weighted = part.weights[:, None] * change
     line = np.zeros(5)
-    line[:3] = 0.5 * dot(residual, part.weights[:, None] * residual), dot(residual, weighted), 0.5 * dot(change, weighted)
+    line[:3] = (
+        0.5 * dot(residual, part.weights[:, None] * residual),
+        dot(residual, weighted),
+        0.5 * dot(change, weighted),
+    )
     differences = part.pairs.differences(both)[: part.n_own]
     start, moved = differences[:, :s], differences[:, s:]
     row_dots = backend_of(both).row_dots
@@ -190,7 +194,7 @@ class ShardedObjective:
         self._eigenvalues, self._basis = values[kept], vectors[:, kept]
 
     def image(self, x: FloatArray) -> FloatArray:
-        """x itself."""
+        """The point itself."""
         return x
 
     def value(self, x: FloatArray, z: FloatArray) -> float:

@@ -71,8 +71,7 @@ class DaskOrdinalMetric(OrdinalMetric):
         with engine.watched():
             learner._fit_shards(engine, X, y, unlabeled, sample_weight)
         learner.seconds_ = engine.seconds
-        vars(self).clear()
-        vars(self).update(vars(learner))
+        self.__dict__ = learner.__dict__
         return self
 
     def transform(self, X: Any) -> Any:
@@ -91,7 +90,9 @@ class DaskOrdinalMetric(OrdinalMetric):
             return super().transform(X)
         check_is_fitted(self)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise InputError(f"X has the shape {X.shape}, but the metric was fitted with {self.n_features_in_} features")
+            raise InputError(
+                f"X has the shape {X.shape}, but the metric was fitted with {self.n_features_in_} features"
+            )
         X = X.rechunk({1: -1})
         dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         local = self.to_local()
@@ -100,14 +101,14 @@ class DaskOrdinalMetric(OrdinalMetric):
     def to_local(self) -> OrdinalMetric:
         """The same metric as a plain :class:`~ordrank.OrdinalMetric`."""
         local = OrdinalMetric(**self.get_params())
-        vars(local).update({name: value for name, value in vars(self).items() if name != "seconds_"})
+        local.__dict__ |= {name: value for name, value in vars(self).items() if name != "seconds_"}
         return local
 
     def _fit_shards(self, engine: Engine, X: Any, y: Any, unlabeled: Any, sample_weight: Any) -> None:
         with engine.phase("survey"):
             shards, surveys, total = surveyed(engine, X, y, sample_weight)
         self.n_features_in_ = len(total.near)
-        vars(self).pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
         self.labels_ = total.labels
         factors = self._weight_factors(total)
         self.label_positions_ = self._place(total.weights * factors)

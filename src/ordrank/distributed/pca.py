@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ordrank._types import FloatArray
 from ordrank.distributed.engine import Engine
 from ordrank.distributed.reading import is_dask_array, surveyed
-from ordrank.distributed.shards import Shards
 from ordrank.distributed.sharded_samples import ShardedSamples
+from ordrank.distributed.shards import Shards
 from ordrank.distributed.sums import Frame
 from ordrank.errors import InputError
 from ordrank.estimators.parameters import check_integer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,9 +112,7 @@ class ShardedSamples:
         """Sums over the features of the samples at unit size; the map travels to the workers."""
         with self.engine.phase("features"):
             there = self.engine.once(itself, feature_map)
-            parts = self.engine.each(
-                moments_of_features, self.shards, frame=self.frame, feature_map=there, near=near
-            )
+            parts = self.engine.each(moments_of_features, self.shards, frame=self.frame, feature_map=there, near=near)
             moments: Moments = self.engine.total(combined, parts)
             return moments
 
@@ -127,7 +126,7 @@ class ShardedSamples:
         if self._taken is None or not np.array_equal(self._taken[0], rows):
             with self.engine.phase("sample"):
                 bounds = np.searchsorted(rows, [*self.starts, len(self)])
-                wanted = [rows[low:high] for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+                wanted = [rows[low:high] for low, high in pairwise(bounds)]
                 there = [place for place, some in enumerate(wanted) if len(some)]
                 parts = self.engine.each(
                     take_rows,
@@ -135,9 +134,7 @@ class ShardedSamples:
                     [wanted[place] - self.starts[place] for place in there],
                     frame=self.frame,
                 )
-                X, index, weights = (
-                    np.concatenate(column) for column in zip(*self.engine.gather(parts), strict=True)
-                )
+                X, index, weights = (np.concatenate(column) for column in zip(*self.engine.gather(parts), strict=True))
                 self._taken = rows, (X, index, weights)
         return self._taken[1]
 

@@ -293,9 +293,7 @@ class Shards:
         return cls(tuple(Shard(ParquetSource(file, label, weight, chosen), file.name) for file in files))
 
     @classmethod
-    def from_zarr(
-        cls, path: Path | str, rows: int, *, X: str = "X", y: str = "y", weight: str | None = None
-    ) -> Self:
+    def from_zarr(cls, path: Path | str, rows: int, *, X: str = "X", y: str = "y", weight: str | None = None) -> Self:
         """Arrays X (n, d) and y (n,) of a Zarr group, so many rows in a shard."""
         folder = Path(path).absolute()
         n = open_zarr(folder)[X].shape[0]

@@ -57,8 +57,8 @@ def survey(shard: Shard) -> Survey | None:
 
 def _survey_block(X: NDArray[np.floating], y: FloatArray, weights: FloatArray) -> Survey:
     labels, index = np.unique(y, return_inverse=True)
-    same = not (X != X[0]).any()
-    counts, summed = np.bincount(index), np.bincount(index, weights)
+    same = not (X[0] != X).any()
+    counts, summed = np.bincount(index), np.bincount(index, weights).astype(np.float64)
     near = near_mean(X)
     return Survey(len(X), X.dtype, float(X.min()), float(X.max()), X[0], same, near, labels, counts, summed)
 
@@ -76,7 +76,7 @@ def _joined(one: Survey, other: Survey) -> Survey:
         one.near + (other.n_samples / n) * (other.near - one.near),
         labels,
         np.bincount(index, np.concatenate([one.counts, other.counts])).astype(np.int64),
-        np.bincount(index, np.concatenate([one.weights, other.weights])),
+        np.bincount(index, np.concatenate([one.weights, other.weights])).astype(np.float64),
     )
 
 
@@ -131,9 +131,7 @@ def moments_of_shard(shard: Shard, frame: Frame, near: FloatArray) -> Moments:
     return moments_of(frame.read(shard), near)
 
 
-def moments_of_features(
-    shard: Shard, frame: Frame, feature_map: LinearMap | KernelMap, near: FloatArray
-) -> Moments:
+def moments_of_features(shard: Shard, frame: Frame, feature_map: LinearMap | KernelMap, near: FloatArray) -> Moments:
     """Sums over the features of the samples at unit size."""
     blocks = (
         (feature_map.features(frame.unit(X[rows])), Y[rows], weights[rows])

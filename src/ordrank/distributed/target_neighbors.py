@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ordrank._types import FloatArray, IntArray
-from ordrank.distributed.shards import Shard
 from ordrank.distributed.sharded_samples import ShardedSamples
+from ordrank.distributed.shards import Shard
 from ordrank.distributed.sums import Frame
 from ordrank.neighbors import k_nearest
 
