@@ -59,6 +59,10 @@ class MissingCapabilityError(TypeError):
     """A solver was given an objective that lacks an operation it needs."""
 
 
+class ClusterError(RuntimeError):
+    """A cluster failed during a fit; the message says how and what to do."""
+
+
 class PeerFailedError(RuntimeError):
     """A method of the comparison cannot run here or on these data; the message says why and what to do."""
 

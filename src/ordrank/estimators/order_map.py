@@ -190,6 +190,10 @@ class Samples:
         """Some of them, at unit size."""
         return unit_size(self.X[rows], self.mean, self.size)
 
+    def labels(self, rows: IntArray) -> IntArray:
+        """Which label some of them have."""
+        return self.index[rows]
+
     def targets(self, rows: IntArray | slice) -> tuple[FloatArray, FloatArray]:
         """Positions (r, s) and weights (r,) of some of them."""
         return self.positions[self.index[rows]], self.weights[rows]
@@ -205,6 +209,11 @@ class Samples:
         """Sums over the samples at unit size."""
         sums, size = self.sums or self.sums_about(self.mean), self.size
         return replace(sums, mean=(sums.mean - self.mean) / size, gram=sums.gram / size**2, cross=sums.cross / size)
+
+    def moments_of_features(self, feature_map: LinearMap | KernelMap, near: FloatArray) -> Moments:
+        """Sums over the features (n, p) of the samples at unit size, about a point near their mean: one pass."""
+        rows = row_blocks(len(self), len(near))
+        return moments_of(((feature_map.features(self.unit(part)), *self.targets(part)) for part in rows), near)
 
     def sums_about(self, near: FloatArray) -> Moments:
         """Sums over the samples as they are, about a point near their mean: one pass."""
@@ -280,11 +289,7 @@ class Design:
             moments = samples.moments()
         else:
             near = self.feature_map.features(self._pictures.labelled).mean(axis=0)
-            blocks = (
-                (self.feature_map.features(samples.unit(part)), *samples.targets(part))
-                for part in row_blocks(len(samples), len(near))
-            )
-            moments = moments_of(blocks, near)
+            moments = samples.moments_of_features(self.feature_map, near)
         if self._rotation is not None:
             moments = moments.changed(self._rotation * self._scales(nu))
         Y, weights = samples.targets(rows)
@@ -397,12 +402,12 @@ def feature_map(
 
 def draw_landmarks(X: NDArray[np.floating], n_landmarks: int, rng: np.random.Generator) -> NDArray[np.floating]:
     """Some of the rows of X, in their order, or all if there are no more."""
-    return X if len(X) <= n_landmarks else X[draw_rows(len(X), n_landmarks, rng)]
+    return X if len(X) <= n_landmarks else X[np.sort(rng.permutation(len(X))[:n_landmarks])]
 
 
 def draw_rows(n_rows: int, most: int, rng: np.random.Generator) -> IntArray:
-    """So many of the row numbers below ``n_rows``, rising."""
-    return np.sort(rng.permutation(n_rows)[:most])
+    """At most so many of the row numbers below ``n_rows``, rising, without a list of all of them."""
+    return np.sort(rng.choice(n_rows, min(most, n_rows), replace=False, shuffle=False))
 
 
 @dataclass

@@ -18,7 +18,6 @@ from ordrank._types import FloatArray, IntArray
 from ordrank.errors import InputError
 from ordrank.estimators.ballots import Ballots
 from ordrank.estimators.label_positions import place_by_value, place_labels
-from ordrank.estimators.labels import OrdinalLabels
 from ordrank.estimators.learned_metric import LearnedMetric, check_size, extremes
 from ordrank.estimators.linear_metric import MahalanobisDistance
 from ordrank.estimators.order_map import (
@@ -249,17 +248,25 @@ class OrdinalMetric(LearnedMetric):
         samples, labels, weights = weigh_samples(samples, labels, sample_weight, balanced=balanced)
         others = self._validated_unlabeled(unlabeled, samples)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        everything, others = self._prepare(samples, labels, weights, others, rng)
-        rows = np.arange(len(samples))
-        if len(rows) > SEARCH_SAMPLES:
-            rows = draw_rows(len(rows), SEARCH_SAMPLES, rng)
-        pictures = everything.draw(rows, others)
+        self.labels_ = labels.distinct
+        self.label_positions_ = self._place(np.bincount(labels.index, weights).astype(np.float64))
+        linear = self.kernel != "rbf"
+        everything = Samples.measured(samples, labels.index, self.label_positions_, weights, linear=linear)
+        return self._fit_to(everything, others, rng)
+
+    def _fit_to(self, everything: Samples, others: NDArray[np.floating], rng: np.random.Generator) -> Self:
+        """Choose by some of the labelled samples, learn from all."""
+        others = self._prepare(everything, others, rng)
+        rows = np.arange(min(len(everything), SEARCH_SAMPLES))
+        if len(everything) > SEARCH_SAMPLES:
+            rows = draw_rows(len(everything), SEARCH_SAMPLES, rng)
+        pictures, grades = everything.draw(rows, others), self.labels_[everything.labels(rows)]
         # Limits of threads hold for the whole process: two fits at a time would lift each other's.
         with _ONE_FIT_AT_A_TIME:
             with threadpool_limits(1, "blas"):
-                recipes = self._choose(pictures, labels.values[rows], rng)
+                recipes = self._choose(pictures, grades, rng)
             with threadpool_limits(1 if len(pictures.X) <= FEW_SAMPLES else None, "blas"):
-                self._learn(recipes, pictures, everything, labels, rows, rng)
+                self._learn(recipes, pictures, everything, grades, rows, rng)
         return self
 
     def get_mahalanobis_matrix(self) -> FloatArray:
@@ -308,32 +315,22 @@ class OrdinalMetric(LearnedMetric):
         return others
 
     def _prepare(
-        self,
-        X: NDArray[np.floating],
-        labels: OrdinalLabels,
-        weights: FloatArray,
-        others: NDArray[np.floating],
-        rng: np.random.Generator,
-    ) -> tuple[Samples, NDArray[np.floating]]:
-        """Find what brings samples and positions to unit mean square, and the unlabelled samples that matter."""
-        self.labels_ = labels.distinct
-        self.label_positions_ = self._place(labels, np.bincount(labels.index, weights).astype(np.float64))
-        linear = self.kernel != "rbf"
-        everything = Samples.measured(X, labels.index, self.label_positions_, weights, linear=linear)
+        self, everything: Samples, others: NDArray[np.floating], rng: np.random.Generator
+    ) -> NDArray[np.floating]:
+        """Keep what brings samples to unit mean square; the unlabelled samples that matter, brought to it."""
         self.mean_, self.size_ = everything.mean, everything.size
         if self.size_ == 0:
             raise InputError("all samples that count are identical; there is no distance to learn")
-        pointless = len(others) < FEW_UNLABELED * len(X) if _is_auto(self.nu) else self.nu == 0
-        others = others[:0] if pointless else draw_landmarks(others, MOST_UNLABELED, rng)
-        return everything, self._unit(others)
+        pointless = len(others) < FEW_UNLABELED * len(everything) if _is_auto(self.nu) else self.nu == 0
+        return self._unit(others[:0] if pointless else draw_landmarks(others, MOST_UNLABELED, rng))
 
-    def _place(self, labels: OrdinalLabels, label_weights: FloatArray) -> FloatArray:
+    def _place(self, label_weights: FloatArray) -> FloatArray:
         """Ideal positions of the labels, of weighted mean square 1; zero beyond the dimensions that they fill."""
-        most = len(labels.distinct) - 1
+        most = len(self.labels_) - 1
         self.n_components_ = min(USUAL_COMPONENTS, most) if self.n_components is None else self.n_components
         kept = min(self.n_components_, most)
         if self.label_distances is None:
-            points = place_by_value(labels.distinct, kept, self.beta, label_weights)
+            points = place_by_value(self.labels_, kept, self.beta, label_weights)
         else:
             placed = place_labels(self.label_distances, kept, label_weights, self.repair)
             points, self.label_repair_, self.negative_mass_ = placed.points, placed.repair, placed.negative_mass
@@ -345,7 +342,7 @@ class OrdinalMetric(LearnedMetric):
         recipes: dict[Recipe, float],
         pictures: Pictures,
         everything: Samples,
-        labels: OrdinalLabels,
+        grades: FloatArray,
         rows: IntArray,
         rng: np.random.Generator,
     ) -> None:
@@ -368,9 +365,9 @@ class OrdinalMetric(LearnedMetric):
                 self._record(closed_form(fit), "")
             maps.append(design.order_map(self._coefficients(fit, design, everything), path.feature_mean, recipe.nu))
             smoothers.append(fit.smoother)
-        self._keep(mean_map(maps, list(recipes.values())), everything.X.dtype)
+        self._keep(mean_map(maps, list(recipes.values())), pictures.X.dtype)
         n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(everything)))
-        ballots = Ballots(pictures.labelled, labels.values[rows], n_ballots, rng)
+        ballots = Ballots(pictures.labelled, grades, n_ballots, rng)
         order = mean_smoother(smoothers, list(recipes.values())).squared_distances_left_out(ballots.rows)
         self.locality_ = ballots.choose_locality(order) if _is_auto(self.locality) else float(self.locality)
         if self.mu == 0:

@@ -2,7 +2,7 @@
 
 from ordrank.smoothing.graph import graph_laplacian
 from ordrank.smoothing.kernels import KernelMap, LinearMap
-from ordrank.smoothing.moments import Moments, mean_and_size, moments_of, near_mean, row_blocks
+from ordrank.smoothing.moments import Moments, mean_and_size, moments_of, near_mean, row_blocks, size_about
 from ordrank.smoothing.ridge import RidgeFit, RidgePath
 from ordrank.smoothing.smoother import Smoother, mean_smoother
 
@@ -19,4 +19,5 @@ __all__ = [
     "moments_of",
     "near_mean",
     "row_blocks",
+    "size_about",
 ]

@@ -49,10 +49,10 @@ def mean_and_size(X: NDArray[np.floating], weights: FloatArray) -> tuple[FloatAr
         first += weights[rows].astype(X.dtype) @ away
         second += float(weights[rows] @ np.einsum("ij,ij->i", away, away))
     first /= total
-    return near + first, _size(second / total - float(first @ first), near)
+    return near + first, size_about(second / total - float(first @ first), near)
 
 
-def _size(variance: float, near: NDArray[np.floating]) -> float:
+def size_about(variance: float, near: NDArray[np.floating]) -> float:
     """Root of a variance of samples about a point; 0 if it may be rounding."""
     rounding = 4 * float(np.finfo(near.dtype).eps) * float(np.abs(near).max())
     return float(np.sqrt(variance)) if variance > len(near) * rounding**2 else 0.0
@@ -86,7 +86,7 @@ class Moments:
 
     def size(self) -> float:
         """Root mean square distance of the features from their mean."""
-        return _size(float(self.gram.trace()) / self.total, self.mean)
+        return size_about(float(self.gram.trace()) / self.total, self.mean)
 
     def changed(self, T: FloatArray) -> Moments:
         """The same of the features φT, for T (p, r)."""
@@ -107,14 +107,14 @@ def moments_of(blocks: Iterable[tuple[NDArray[np.floating], FloatArray, FloatArr
     Parameters
     ----------
     blocks : iterable of (features, targets, weights)
-        The first is the largest. Products are of the type of the features, sums over blocks of double precision.
+        Products are of the type of the features, sums over blocks of double precision.
     near : ndarray of shape (p,)
         A point near the mean of the features: products about it lose no digits.
     """
     n, total, target_square, room = 0, 0.0, 0.0, np.empty((0, 0))
     first, gram, cross = np.zeros(len(near)), np.zeros((len(near), len(near))), np.zeros((len(near), 1))
     for features, targets, weights in blocks:
-        if not room.size:  # one room for all: fresh memory costs as much as the products
+        if len(room) < len(features):  # one room for all: fresh memory costs as much as the products
             room, near = np.empty_like(features), near.astype(features.dtype)
         away = np.subtract(features, near, out=room[: len(features)])
         root = np.sqrt(weights).astype(features.dtype)

@@ -1,0 +1,37 @@
+"""One cluster of real processes for all tests, and data in shards."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'ordrank[dask]'")
+
+
+@pytest.fixture(scope="session")
+def client():
+    """A client of two workers, each a process of its own with a nanny that replaces it when it dies."""
+    settings = {"processes": True, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": None}
+    with (
+        distributed.LocalCluster(2, **settings) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def in_shards(tmp_path):
+    """Write samples and labels into files of NumPy, cut at given rows."""
+    from ordrank.distributed import Shards
+
+    def write(X, y, bounds, weights=None):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        for place, (start, stop) in enumerate(pairwise(bounds)):
+            np.save(folder / f"{place:03}.npy", X[start:stop])
+            np.save(folder / f"{place:03}.labels.npy", y[start:stop])
+            if weights is not None:
+                np.save(folder / f"{place:03}.weights.npy", weights[start:stop])
+        return Shards.from_npy(folder)
+
+    return write
