@@ -45,8 +45,6 @@ MANY_SAMPLES = 2000
 KERNELS_WITH_GRAPH = 3
 # Candidates this much further from their positions than the best are not asked for their grades.
 HOPELESS = 1.25
-# Up to so many samples no recipe is certain and the map is a mean over recipes; with more, the best one does better.
-UNCERTAIN_SAMPLES = 200
 # Recipes this much less probable than the most probable one are left out of the mean.
 LEAST_SHARE = 0.02
 
@@ -354,14 +352,16 @@ def paths_of(
                 yield recipe, design, path
 
 
-def choose_recipes(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator) -> list[Candidate]:
+def choose_recipes(
+    pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator, *, average: bool
+) -> list[Candidate]:
     """Choose kernel, graph and ridge by exact leave-one-out, and give each recipe its share in the map.
 
     The graph term is used only if it brings the samples nearer to their positions by more than one standard
     error. Then the best score decides, among the candidates that do not clearly mistake more grades than the
     one that mistakes fewest. Asked for their grades are the best score, and every second ridge that comes nearly
-    as close to the positions as the closest. Of few samples, all that cannot be told from this best one share the
-    map, in proportion to their probability given the labels, see :attr:`~ordrank.smoothing.RidgeFit.log_evidence`.
+    as close to the positions as the closest. For a mean, all that cannot be told from this best one share the map, in
+    proportion to their probability given the labels, see :attr:`~ordrank.smoothing.RidgeFit.log_evidence`.
 
     Parameters
     ----------
@@ -371,6 +371,8 @@ def choose_recipes(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np
     grids : Grids
     rng : Generator
         Draws landmarks and samples to grade where there are many.
+    average : bool
+        Whether the map is a mean over recipes; else the best one has it alone.
 
     Returns
     -------
@@ -387,9 +389,7 @@ def choose_recipes(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np
     fine = [trial for trial, errors in graded if not clearly_more(errors, fewest)]
     best = min(fine, key=lambda trial: trial.score)
     members = [trial for trial in fine if not clearly_more(trial.displacements, best.displacements)]
-    # How probable the labels are says little of a kernel that unlabelled samples have shaped.
-    is_uncertain = len(labels) <= UNCERTAIN_SAMPLES and best.recipe.nu == 0
-    shares = _shares(members if is_uncertain else [best])
+    shares = _shares(members if average else [best])
     return [Candidate(t.recipe, t.score, t.displacement, t.mistake, shares.get(id(t), 0.0)) for t in trials]
 
 

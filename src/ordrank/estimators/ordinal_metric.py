@@ -94,10 +94,9 @@ class OrdinalMetric(LearnedMetric):
     its mean is taken off, p runs over the P pairs of target neighbours. t is the mean square of the features in
     which f is linear and the middle term is a plain ridge: 1 for a linear map without graph, less with one, so that
     α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
-    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Up to
-    200 samples cannot tell which kernel and ridge are best: f is then the mean over those that are as good as the
-    best, weighted by their probability. Of more than 1500 samples as many are drawn to choose by, and all are learned
-    from, a block at a time: X is never copied as a whole and may be a ``numpy.memmap``, except with μ > 0.
+    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Of more
+    than 1500 samples as many are drawn to choose by, and all are learned from, a block at a time: X is never copied
+    as a whole and may be a ``numpy.memmap``, except with μ > 0.
     ``transform`` gives f in the first s columns and λ times the samples of unit size in the other d.
 
     Parameters
@@ -126,6 +125,9 @@ class OrdinalMetric(LearnedMetric):
         only where it helps.
     tau : float, default=1.0
         Share of their squared distance that target neighbours should keep in f.
+    average : bool, default=False
+        For few samples, which cannot tell what kernel and ridge are best: make f the mean over all that are as good as
+        the best, weighted by their probability. Without effect on what is given, and with μ > 0.
     class_weight : {"balanced"}, optional
         Let every label count the same, however many samples it has.
     label_distances : array-like of shape (m, m), optional
@@ -191,6 +193,7 @@ class OrdinalMetric(LearnedMetric):
         sharpness: float | Literal["auto"] = "auto",
         nu: float | Literal["auto"] = "auto",
         tau: float = 1.0,
+        average: bool = False,
         class_weight: Literal["balanced"] | None = None,
         label_distances: ArrayLike | None = None,
         repair: Literal["error", "cailliez", "nearest"] = "error",
@@ -208,6 +211,7 @@ class OrdinalMetric(LearnedMetric):
         self.sharpness = sharpness
         self.nu = nu
         self.tau = tau
+        self.average = average
         self.class_weight = class_weight
         self.label_distances = label_distances
         self.repair = repair
@@ -383,10 +387,9 @@ class OrdinalMetric(LearnedMetric):
         self.candidates_: list[Candidate] = []
         if len(grids.sharpnesses) * len(grids.nus) * len(grids.alphas) == 1:
             return {Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0]): 1.0}
-        self.candidates_ = choose_recipes(pictures, labels, grids, rng)
-        recipes = {candidate.recipe: candidate.share for candidate in self.candidates_ if candidate.share > 0}
         # The local term is not linear in the positions: a mean of its solutions would solve nothing.
-        return recipes if self.mu == 0 else {max(recipes, key=lambda recipe: recipes[recipe]): 1.0}
+        self.candidates_ = choose_recipes(pictures, labels, grids, rng, average=self.average and self.mu == 0)
+        return {candidate.recipe: candidate.share for candidate in self.candidates_ if candidate.share > 0}
 
     def _coefficients(self, fit: RidgeFit, design: Design, everything: Samples) -> FloatArray:
         """Coefficients of the order map, (p, s): the closed form, and from there the solver if μ > 0."""
