@@ -1,6 +1,7 @@
 """Tensors in, tensors out; the same distance wherever it is learned."""
 
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -163,3 +164,10 @@ def test_unknown_devices_are_named(graded, device):
 def test_a_missing_device_is_said_before_anything_is_computed(graded):
     with pytest.raises(InputError, match="needs a CUDA device, and torch finds none"):
         LDMLR(device="cuda").fit(*graded)
+
+
+def test_without_torch_the_way_to_install_it_is_said(graded, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "ordrank.backend.torch", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'ordrank\[torch\]'"):
+        CMDSMetric(device="cuda").fit(*graded)

@@ -12,7 +12,7 @@ from ordrank.errors import InputError
 
 try:
     import torch
-except ImportError as error:  # pragma: no cover - needs an environment without torch
+except ImportError as error:
     raise ImportError("computing with tensors needs PyTorch: pip install 'ordrank[torch]'") from error
 
 # Elements of the largest temporary array: on a CPU as with NumPy, on a GPU 1.6 GB of single precision.
