@@ -133,16 +133,12 @@ def page_lines():
     yield f"| {many['clients']} clients at once | {load['throughput_ratio']:.1f} times as many |"
     times = many["milliseconds"]["all"]
     yield f"| their answers, p50 and p99 | {times['p50']:.0f} and {times['p99']:.0f} ms |"
-    growth = load["many_again"]["memory_growth_bytes"] / load["many"]["memory_bytes"]
-    yield (
-        f"| memory of all {load['workers']} processes, and its growth in another {many['seconds']:.0f} s of that | "
-        + (f"{load['many_again']['memory_bytes'] / 1e6:.0f} MB, {growth:.0%} |")
-    )
+    memory, growth = (load["many_again"][f"memory_{name}"] for name in ("bytes", "growth_bytes"))
+    text = f"memory of all processes, and its growth in another {many['seconds']:.0f} s of that"
+    yield f"| {text} | {memory / 1e6:.0f} MB, {growth / memory:.0%} |"
     killed = load["killed"]
-    yield (
-        f"| grades lost of {killed['acknowledged_pictures']:,} confirmed, all processes killed {killed['kills']} times | "
-        + (f"{killed['lost_grades']} |")
-    )
+    text = f"grades lost of {killed['acknowledged_pictures']:,} confirmed, all processes killed {killed['kills']} times"
+    yield f"| {text} | {killed['lost_grades']} |"
     yield f"| pictures in sight after the address is opened | {page['paint']['useful_milliseconds'] / 1000:.1f} s |"
     yield f"| map that moves, drawn without a graphics card | {page['map']['frames_per_second']:.0f} frames a second |"
 
