@@ -199,10 +199,50 @@ def test_a_gpu_is_used_well():
     assert found["same_as_cpu"]["neighbours_at_full_size"]["rows_that_differ_from_brute_force"] == 0
 
 
+def page_lines():
+    load, page = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("serve", "page"))
+    one, many = load["one"], load["many"]
+    yield f"| requests a second, one client | {one['requests_per_second']:.0f} |"
+    yield f"| {many['clients']} clients at once | {load['throughput_ratio']:.1f} times as many |"
+    times = many["milliseconds"]["all"]
+    yield f"| their answers, p50 and p99 | {times['p50']:.0f} and {times['p99']:.0f} ms |"
+    memory, growth = (load["many_again"][f"memory_{name}"] for name in ("bytes", "growth_bytes"))
+    text = f"memory of all processes, and its growth in another {many['seconds']:.0f} s of that"
+    yield f"| {text} | {memory / 1e6:.0f} MB, {growth / memory:.0%} |"
+    killed = load["killed"]
+    text = f"grades lost of {killed['acknowledged_pictures']:,} confirmed, all processes killed {killed['kills']} times"
+    yield f"| {text} | {killed['lost_grades']} |"
+    yield f"| pictures in sight after the address is opened | {page['paint']['useful_milliseconds'] / 1000:.1f} s |"
+    yield f"| map that moves, drawn without a graphics card | {page['map']['frames_per_second']:.0f} frames a second |"
+
+
 def test_the_guide_to_collections_quotes_what_was_measured():
     document = (ROOT / "docs" / "collection.md").read_text()
-    for line in (*cost_lines(), *search_lines()):
+    for line in (*cost_lines(), *search_lines(), *page_lines()):
         assert line in document, line
+
+
+def test_the_page_serves_many_at_once_and_loses_nothing():
+    load = json.loads((RESULTS / "serve.json").read_text())
+    assert load["pictures"] == 100_000
+    assert load["many"]["clients"] == 50
+    assert load["many"]["seconds"] >= 30
+    assert [load[name]["errors"] for name in ("one", "many", "many_again", "killed")] == [0, 0, 0, 0]
+    assert load["throughput_ratio"] >= 1.5
+    for name in ("many", "many_again"):
+        times = load[name]["milliseconds"]["all"]
+        assert times["p99"] < 3 * times["p50"]
+    assert load["many_again"]["memory_growth_bytes"] < 0.05 * load["many"]["memory_bytes"]
+    assert load["killed"]["acknowledged_pictures"] > 1000
+    assert load["killed"]["lost_grades"] == 0
+
+
+def test_the_page_is_of_use_soon_and_its_map_moves():
+    page = json.loads((RESULTS / "page.json").read_text())
+    assert page["pictures"] == 100_000
+    assert page["paint"]["useful_milliseconds_worst"] < 1500
+    assert page["map"]["frames_per_second"] >= 20
+    assert "points are drawn" in page["map"]["note"]
 
 
 def test_collections_cost_what_they_may():

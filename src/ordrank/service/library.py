@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from ordrank._types import Extractor
 from ordrank.collection.answering import Query
-from ordrank.collection.changes import Correction
 from ordrank.collection.database import DATABASE, connect_to_read, must_exist, sentences
 from ordrank.collection.records import Header
 from ordrank.collection.store import Store, open_store, write_store
@@ -326,16 +325,15 @@ class Library:
         asked = self._current()  # nobody is kept from writing by what cannot be done
         value = None if grade is None else parse_grade(asked.header, grade)
         row_of(asked, number)
-        with self._desk.pen(), write_store(self.directory, patience=PATIENCE) as store, self._renewing:
-            self._renew()  # nobody else can write from here on
+        with self._desk.pen(), write_store(self.directory, patience=PATIENCE) as store:
+            self.renew()  # nobody else can write from here on
             state = self._snapshot
             row = row_of(state, number)
             estimate = self._estimate(state, row) if value is None else None
+            # Those who read need not wait for the disk.
             if not store.set_grade(number, value, estimate):
                 raise unknown_picture(number)
-            correction = Correction(number, value, estimate)
-            self._snapshot = state.corrected([correction], store.count_changed(), store.serial)
-            self._version = self._data_version()
+            self.renew()
             return tell_picture(self._snapshot, row)
 
     def _estimate(self, state: Snapshot, row: int) -> float | None:

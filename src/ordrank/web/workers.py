@@ -52,19 +52,22 @@ def can_share() -> bool:
 class _Server(uvicorn.Server):
     """Takes one connection at a time, so that those who have time get it, and ends with the process that began it."""
 
+    def __init__(self, config: uvicorn.Config, parent: int | None) -> None:
+        super().__init__(config)
+        self._parent = parent
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._parent = os.getppid()
         await super().startup(sockets)
         for listening in sockets or []:
             listening.listen(BACKLOG)  # asyncio takes as many connections at once as may wait: see serve_alone
 
     async def on_tick(self, counter: int) -> bool:
-        self.should_exit |= os.getppid() != self._parent
+        self.should_exit |= self._parent not in (None, os.getppid())
         return await super().on_tick(counter)
 
 
-def serve_alone(app: FastAPI, listening: socket.socket) -> None:
-    """Answer in this process until it is ended."""
+def serve_alone(app: FastAPI, listening: socket.socket, parent: int | None = None) -> None:
+    """Answer in this process until it is ended, or the process that began it, ``parent``, has ended."""
     config = uvicorn.Config(
         app,
         http=PatientProtocol,
@@ -75,7 +78,7 @@ def serve_alone(app: FastAPI, listening: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=_PATIENCE,
     )
-    _Server(config).run(sockets=[listening])
+    _Server(config, parent).run(sockets=[listening])
 
 
 def serve_together(staff: Staff, workers: int) -> None:
@@ -119,6 +122,7 @@ class Staff:
         self._snapshot = prepared(take_snapshot(directory))
         self._desk = KeptDesk(directory, [listening])
         self._workers: dict[int, _Worker] = {}
+        self._process = os.getpid()
         self._short = 0
 
     def hire(self) -> None:
@@ -167,7 +171,7 @@ class Staff:
         for other in self._desk.lines:
             other.close()
         library = Library(self._directory, desk, self._snapshot)
-        serve_alone(self._make_app(library=library), self._listening)
+        serve_alone(self._make_app(library=library), self._listening, self._process)
 
 
 def prepared(state: Snapshot) -> Snapshot:
