@@ -34,7 +34,13 @@ def few_drawn(monkeypatch):
 def wait_for_nannies(client):
     """Until both workers are there for good: a nanny does not replace a worker that dies while it is starting."""
     deadline, cluster = time.monotonic() + 30, client.cluster
-    while len(cluster.scheduler.workers) < 2 or any(n.status.name != "running" for n in cluster.workers.values()):
+
+    def settled():
+        processes = [nanny.process for nanny in cluster.workers.values()]
+        running = all(process is not None and process.status.name == "running" for process in processes)
+        return running and len(cluster.scheduler.workers) == 2
+
+    while not settled():
         assert time.monotonic() < deadline, "a worker did not come back"
         time.sleep(0.05)
 
