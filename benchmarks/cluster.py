@@ -76,7 +76,7 @@ def shards_on_disk(rows: int, d: int, n_shards: int, dtype: Any) -> Iterator[Sha
 @contextmanager
 def two_workers(limit: int = LIMIT) -> Iterator[Client]:
     """Processes of one thread each."""
-    settings = {"processes": True, "threads_per_worker": 1, "memory_limit": limit, "dashboard_address": None}
+    settings = {"processes": True, "threads_per_worker": 1, "memory_limit": limit, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(2, **settings) as cluster, Client(cluster) as client:
         yield client
 
