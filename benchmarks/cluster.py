@@ -3,9 +3,10 @@
 ``memory`` fits 4,000,000 samples of 128 features (2 GB in files) on two workers of 1 GB each and reads the largest
 memory that each ever had. ``overhead`` times gradients of the objective with a local term on two workers of one
 thread, and in one process with two threads, in turn; neighbours are drawn at random, so that half of them are in the
-other worker. ``same`` compares the map with that of one machine. Prints one JSON document; ``--out`` adds to a file.
+other worker. ``same`` compares the map with that of one machine, ``phases`` times all phases and counts
+what moves. Prints one JSON document; ``--out`` adds to a file.
 
-    python benchmarks/cluster.py {memory,overhead,same} [--rows N] [--out FILE]
+    python benchmarks/cluster.py {memory,overhead,same,phases} [--rows N] [--out FILE]
 """
 
 from __future__ import annotations
@@ -250,6 +251,36 @@ def measure_same(rows: int) -> dict[str, Any]:
     return results
 
 
+def measure_phases(rows: int) -> list[dict[str, Any]]:
+    """Time every phase, and count what moves in it, for a number of samples and twice as many."""
+    cases: list[tuple[str, int, dict[str, Any]]] = [
+        ("linear", 20 * rows, {"kernel": "linear"}),
+        ("kernel", rows, {"kernel": "rbf", "sharpness": 1.0, "alpha": 1e-3}),
+        ("local term", rows // 2, {"kernel": "linear", "mu": 0.3, "alpha": 1e-3}),
+    ]
+    found = []
+    for name, n, settings in cases:
+        for size in (n, 2 * n):
+            with shards_on_disk(size, 64, 8, np.float32) as shards, two_workers(2 * LIMIT) as client:
+                DaskOrdinalMetric(kernel="linear").fit(shards, client=client)  # what is imported late is there then
+                before = moved(client)
+                metric = DaskOrdinalMetric(**settings).fit(shards, client=client)
+                after = moved(client)
+            between = {task: amount - before.get(task, 0) for task, amount in after.items()}
+            found.append(
+                {
+                    "case": name,
+                    "rows": size,
+                    "features": 64,
+                    "shards": 8,
+                    "iterations": metric.n_iter_,
+                    "seconds_of_phases": metric.seconds_,
+                    "bytes_between_workers": {task: amount for task, amount in between.items() if amount},
+                }
+            )
+    return found
+
+
 @contextmanager
 def shards_of(X: NDArray[Any], y: FloatArray, n_shards: int) -> Iterator[Shards]:
     """Given samples in files."""
@@ -263,7 +294,8 @@ def shards_of(X: NDArray[Any], y: FloatArray, n_shards: int) -> Iterator[Shards]
         shutil.rmtree(folder)
 
 
-PARTS = {
+PARTS: dict[str, tuple[Callable[[int], Any], int]] = {
+    "phases": (measure_phases, 20_000),
     "memory": (measure_memory, 4_000_000),
     "overhead": (measure_overhead, 400_000),
     "same": (measure_same, 200_000),

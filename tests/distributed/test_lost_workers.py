@@ -58,6 +58,17 @@ def test_a_fit_survives_its_workers(phase, kills, client, in_shards, tmp_path):
     assert_same(OrdinalMetric(alpha=1e-3, **settings).fit(X, y), metric, X)
 
 
+def test_blocks_of_dask_arrays_are_computed_again(client, tmp_path):
+    da = pytest.importorskip("dask.array")
+    X, y = noisy(2500, 8)
+    wait_for_nannies(client)
+    client.run(make_mortal, "ordrank.distributed.sums", "moments_of_shard", [str(tmp_path / "flag")])
+    arrays = da.from_array(X, chunks=(400, 8)), da.from_array(y, chunks=400)
+    metric = DaskOrdinalMetric(kernel="linear", alpha=1e-3).fit(*arrays, client=client)
+    assert (tmp_path / "flag").exists()
+    assert_same(OrdinalMetric(kernel="linear", alpha=1e-3).fit(X, y), metric, X)
+
+
 @pytest.fixture
 def mortal_scheduler(tmp_path):
     """A scheduler and a worker in processes of their own; address and process of the scheduler."""

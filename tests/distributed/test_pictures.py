@@ -2,6 +2,7 @@
 
 import pytest
 
+from ordrank.distributed import pictures
 from tests.cli.running import document, failed, run, write_folder
 from tests.distributed.killing import make_mortal
 from tests.distributed.test_lost_workers import wait_for_nannies
@@ -35,7 +36,8 @@ def test_workers_of_this_machine(folder):
     assert fitted(folder, "cluster", "--workers", "1")[0]["pictures"] == 80
 
 
-def test_a_cluster_that_is_not_there_is_said(folder):
+def test_a_cluster_that_is_not_there_is_said(folder, monkeypatch):
+    monkeypatch.setattr(pictures, "TIMEOUT", 1)
     options = ("--labels", folder / "grades.csv", "--out", folder / "c")
     said = failed("fit", folder / "pictures", *options, "--scheduler", "tcp://127.0.0.1:9")
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in said

@@ -17,6 +17,8 @@ from ordrank.features.reading import ReadPicture, read_batch
 BATCH = 32
 # Batches that are handed out before the first result is taken: what a slow caller leaves waiting stays bounded.
 WINDOW = 128
+# Seconds in which a scheduler should answer.
+TIMEOUT = 10
 
 
 @contextmanager
@@ -25,7 +27,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Engine]:
     distributed = import_distributed()
     if scheduler is not None:
         try:
-            client = distributed.Client(scheduler, timeout=10, set_as_default=False)
+            client = distributed.Client(scheduler, timeout=TIMEOUT, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ClusterError(f"no Dask scheduler answers at {scheduler}; start it, or correct the address") from error
         with client:
