@@ -43,6 +43,10 @@ class CollectionBusyError(CollectionError):
     """Another process is writing in a collection."""
 
 
+class ClusterError(InputError):
+    """A cluster cannot be reached, or failed during a fit; the message says how and what to do."""
+
+
 class UnreadablePictureError(InputError):
     """A picture cannot be decoded; the message says why."""
 
@@ -57,10 +61,6 @@ class NotEuclideanError(InputError):
 
 class MissingCapabilityError(TypeError):
     """A solver was given an objective that lacks an operation it needs."""
-
-
-class ClusterError(RuntimeError):
-    """A cluster failed during a fit; the message says how and what to do."""
 
 
 class PeerFailedError(RuntimeError):

@@ -11,7 +11,7 @@ distributed = pytest.importorskip("distributed", reason="Dask is not installed: 
 @pytest.fixture(scope="session")
 def client():
     """A client of two workers, each a process of its own with a nanny that replaces it when it dies."""
-    settings = {"processes": True, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": None}
+    settings = {"processes": True, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": "127.0.0.1:0"}
     with (
         distributed.LocalCluster(2, **settings) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,

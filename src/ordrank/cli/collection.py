@@ -90,12 +90,26 @@ def fit(
     balanced: BalancedOption = None,
     strict: StrictOption = False,
     jobs: JobsOption = -1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask cluster whose workers read the pictures, tcp://HOST:PORT; they must see the folder "
+            "under the same path.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Read the pictures with a Dask cluster of so many workers here.", min=1, show_default=False),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a collection of a folder of pictures with grades, or train one again.
 
     Pictures that have not changed are not read again, and an interrupted run goes on where it was.
     """
+    if scheduler is not None and workers is not None:
+        raise typer.BadParameter("--scheduler names a cluster, --workers starts one; give one of them.")
     with plain_errors(RESUMABLE, all_bad=as_json):
         from ordrank import service
 
@@ -108,6 +122,8 @@ def fit(
                 strict=strict,
                 balanced=balanced,
                 n_jobs=jobs,
+                scheduler=scheduler,
+                workers=workers,
                 watch=service.Watch(tell, tick),
             )
         if as_json:

@@ -16,8 +16,9 @@ from ordrank.errors import ClusterError, InputError
 
 logger = logging.getLogger(__name__)
 
-# Parts that are combined in one task.
+# Matrices that are combined in one task, and small results: for those a task costs more than the sum.
 FAN_IN = 4
+SMALL_FAN_IN = 32
 
 
 def import_distributed() -> Any:
@@ -64,13 +65,13 @@ class Engine:
         """Future of one task."""
         return self.client.submit(task, *arguments, pure=False)
 
-    def total(self, combine: Callable[..., Any], parts: Sequence[Any]) -> Any:
-        """Combined result of futures: a tree, so that no worker holds more than a few parts."""
+    def total(self, combine: Callable[..., Any], parts: Sequence[Any], fan_in: int = FAN_IN) -> Any:
+        """Combined result of futures: a tree, so that nobody holds more than a few parts; its root is the client."""
         level = list(parts)
-        while len(level) > 1:
-            groups = [level[start : start + FAN_IN] for start in range(0, len(level), FAN_IN)]
+        while len(level) > fan_in:
+            groups = [level[start : start + fan_in] for start in range(0, len(level), fan_in)]
             level = [self.once(combine, *group) if len(group) > 1 else group[0] for group in groups]
-        return level[0].result()
+        return combine(*self.gather(level))
 
     def wait(self, futures: Sequence[Any]) -> None:
         """Until all are there, or one has failed."""

@@ -12,12 +12,15 @@ from operator import getitem
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
-from ordrank.backend import PairOperator, backend_of
+from ordrank.backend import backend_of
+from ordrank.distributed.engine import SMALL_FAN_IN
 from ordrank.distributed.sharded_samples import ShardedSamples, itself
 from ordrank.distributed.shards import Shard
+from ordrank.distributed.sizes import Weighed
 from ordrank.distributed.sums import Frame
 from ordrank.distributed.target_neighbors import Pairs, joined_pairs, pairs_by_second, pairs_of
 from ordrank.estimators.order_map import Design
@@ -25,7 +28,7 @@ from ordrank.smoothing import RidgeFit
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(Weighed):
     """A shard's share of the objective.
 
     Attributes
@@ -34,9 +37,11 @@ class Part:
         Of its samples; features have weighted mean zero over all shards, weights the sum 1.
     halo : list of (int, ndarray)
         Samples of other shards that are neighbours: which shard, and which of its rows.
-    pairs : PairOperator
-        On the images of its samples, then of the halo. First the pairs that begin here, then those that only end
-        here, whose pull is needed while their value is another shard's.
+    incidence : sparse array of shape (P, n + h)
+        +1 and -1 at the ends of a pair, among its samples and then the halo. First the pairs that begin here, then
+        those that only end here, whose pull is needed while their value is another shard's.
+    ends : sparse array of shape (n, P)
+        The same transposed, for its own samples only.
     n_own : int
         Pairs that begin here.
     targets : ndarray of shape (P,)
@@ -47,7 +52,8 @@ class Part:
     Y: NDArray[np.floating]
     weights: NDArray[np.floating]
     halo: list[tuple[int, IntArray]]
-    pairs: PairOperator
+    incidence: Any
+    ends: Any
     n_own: int
     targets: FloatArray
 
@@ -85,7 +91,8 @@ def prepare(
     F = features.of(frame.unit(X))
     first_row, stop = int(starts[place]), int(starts[place]) + len(X)
     into = joined_pairs(*end)
-    every = joined_pairs(begin, into.where((into.first < first_row) | (into.first >= stop)))
+    into = into.where((into.first < first_row) | (into.first >= stop))
+    every = joined_pairs(begin, into.where(np.argsort(into.second, kind="stable")))  # near each other in memory
     rows = np.concatenate([every.first, every.second])
     foreign = np.unique(rows[(rows < first_row) | (rows >= stop)])
     owner = np.searchsorted(starts, foreign, side="right") - 1
@@ -96,13 +103,17 @@ def prepare(
         return np.where(inside, row - first_row, len(X) + np.searchsorted(foreign, row))
 
     Y = frame.positions[index].astype(F.dtype)
-    pairs = backend_of(Y).pairs(local(every.first), local(every.second), len(X) + len(foreign), Y)
+    columns = np.column_stack([local(every.first), local(every.second)]).reshape(-1)
+    signs = np.tile(np.array([1, -1], dtype=F.dtype), len(every))
+    shape = len(every), len(X) + len(foreign)
+    incidence = scipy.sparse.csr_array((signs, columns, np.arange(0, len(signs) + 1, 2)), shape=shape)
     share = (weights / features.total).astype(F.dtype)
-    return Part(F, Y, share, halo, pairs, len(begin), tau * every.squared_distances)
+    ends = incidence[:, : len(X)].T.tocsr()
+    return Part(F, Y, share, halo, incidence, ends, len(begin), tau * every.squared_distances)
 
 
 @dataclass(frozen=True)
-class Features:
+class Features(Weighed):
     """Features of weighted mean zero, of samples at unit size; Σω is their ``total`` weight."""
 
     design: Design
@@ -121,6 +132,11 @@ def image(part: Part, L: FloatArray) -> NDArray[np.floating]:
     return part.features @ L.T.astype(part.features.dtype)
 
 
+def row_dots(a: NDArray[np.floating], b: NDArray[np.floating]) -> FloatArray:
+    """Inner products of the rows of two matrices, in double precision."""
+    return np.asarray(np.einsum("ij,ij->i", a, b, dtype=np.float64))
+
+
 def value_and_gradient(
     part: Part, place: int, images: list[NDArray[np.floating]], mu: float
 ) -> tuple[float, FloatArray]:
@@ -130,9 +146,10 @@ def value_and_gradient(
     residual = Z[:n] - part.Y
     W = part.weights[:, None] * residual
     value = 0.5 * backend.dot(residual, W)
-    excess = part.pairs.dots(Z, Z) - part.targets
+    differences = part.incidence @ Z
+    excess = row_dots(differences, differences) - part.targets
     value += mu * backend.dot(excess[: part.n_own], excess[: part.n_own])
-    W += part.pairs.laplacian_product(4 * mu * excess, Z)[:n]
+    W += 4 * mu * (part.ends @ (excess.astype(Z.dtype)[:, None] * differences))
     return float(value), np.asarray(W.T @ part.features, dtype=np.float64)
 
 
@@ -148,9 +165,10 @@ def line_polynomial(part: Part, place: int, images: list[NDArray[np.floating]], 
         dot(residual, weighted),
         0.5 * dot(change, weighted),
     )
-    start, moved = np.ascontiguousarray(both[:, :s]), np.ascontiguousarray(both[:, s:])
-    q = (part.pairs.dots(start, start) - part.targets)[: part.n_own]
-    a, b = (part.pairs.dots(left, moved)[: part.n_own] for left in (moved, start))
+    differences = part.incidence[: part.n_own] @ both
+    start, moved = differences[:, :s], differences[:, s:]
+    q = row_dots(start, start) - part.targets[: part.n_own]
+    a, b = row_dots(moved, moved), row_dots(start, moved)
     return line + mu * np.array([dot(q, q), 4 * dot(q, b), 4 * dot(b, b) + 2 * dot(q, a), 4 * dot(a, b), dot(a, a)])
 
 
@@ -227,7 +245,7 @@ class ShardedObjective:
     def _summed(self, task: Any, L: FloatArray) -> Any:
         images = self._engine.each(image, self._parts, L=L)
         shares = self._engine.each(task, self._parts, self._places, images=images, mu=self._mu)
-        return self._engine.total(added, shares)
+        return self._engine.total(added, shares, SMALL_FAN_IN)
 
 
 def prepared_parts(samples: ShardedSamples, nearest: list[Any], features: Features, tau: float) -> list[Any]:

@@ -14,6 +14,7 @@ from ordrank.distributed.engine import Engine
 from ordrank.distributed.shards import Shard
 from ordrank.distributed.sums import (
     Frame,
+    SentMap,
     combined,
     combined_spread,
     moments_of_features,
@@ -111,8 +112,8 @@ class ShardedSamples:
     def moments_of_features(self, feature_map: LinearMap | KernelMap, near: FloatArray) -> Moments:
         """Sums over the features of the samples at unit size; the map travels to the workers."""
         with self.engine.phase("features"):
-            there = self.engine.once(itself, feature_map)
-            parts = self.engine.each(moments_of_features, self.shards, frame=self.frame, feature_map=there, near=near)
+            there = self.engine.once(itself, SentMap(feature_map))
+            parts = self.engine.each(moments_of_features, self.shards, frame=self.frame, features=there, near=near)
             moments: Moments = self.engine.total(combined, parts)
             return moments
 

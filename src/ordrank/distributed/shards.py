@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
+from ordrank.distributed.sizes import Weighed
 from ordrank.errors import InputError
 from ordrank.smoothing import row_blocks
 
@@ -167,7 +168,7 @@ def open_zarr(path: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class Shard:
+class Shard(Weighed):
     """Labelled samples that count, as floating-point numbers.
 
     Attributes

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.distributed.shards import Block, Shard
+from ordrank.distributed.sizes import Weighed
 from ordrank.estimators.order_map import unit_size
 from ordrank.smoothing import KernelMap, LinearMap, Moments, moments_of, near_mean, row_blocks, size_about
 
@@ -131,10 +132,17 @@ def moments_of_shard(shard: Shard, frame: Frame, near: FloatArray) -> Moments:
     return moments_of(frame.read(shard), near)
 
 
-def moments_of_features(shard: Shard, frame: Frame, feature_map: LinearMap | KernelMap, near: FloatArray) -> Moments:
+@dataclass(frozen=True)
+class SentMap(Weighed):
+    """A map to features that travels."""
+
+    of: LinearMap | KernelMap
+
+
+def moments_of_features(shard: Shard, frame: Frame, features: SentMap, near: FloatArray) -> Moments:
     """Sums over the features of the samples at unit size."""
     blocks = (
-        (feature_map.features(frame.unit(X[rows])), Y[rows], weights[rows])
+        (features.of.features(frame.unit(X[rows])), Y[rows], weights[rows])
         for X, Y, weights in frame.read(shard)
         for rows in row_blocks(len(X), len(near))
     )

@@ -10,12 +10,13 @@ import numpy as np
 from ordrank._types import FloatArray, IntArray
 from ordrank.distributed.sharded_samples import ShardedSamples
 from ordrank.distributed.shards import Shard
+from ordrank.distributed.sizes import Weighed
 from ordrank.distributed.sums import Frame
 from ordrank.neighbors import k_nearest
 
 
 @dataclass(frozen=True)
-class Nearest:
+class Nearest(Weighed):
     """The nearest same-label samples found so far of each sample of a shard.
 
     Attributes
@@ -38,7 +39,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(Weighed):
     """Pairs (i, j): j is a target neighbour of i.
 
     Attributes

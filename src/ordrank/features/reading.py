@@ -116,7 +116,7 @@ def read_pictures(
         raise InputError("n_jobs is 0; it is a number of processes, or -1 for all cores")
     if len(files) <= _FEW or effective_n_jobs(n_jobs) == 1:
         for batch in _parts(files, _BATCH):
-            yield from _read_batch(batch, extractor)
+            yield from read_batch(batch, extractor)
         return
     try:
         yield from _read_in_processes(files, extractor, n_jobs)
@@ -129,7 +129,7 @@ def read_pictures(
 
 def read_one(path: str | os.PathLike[str], extractor: Extractor) -> ReadPicture:
     """Read a single file, or raise an :class:`UnreadablePictureError` that names it."""
-    (read,) = _read_batch([(os.fspath(path), Path(path))], extractor)
+    (read,) = read_batch([(os.fspath(path), Path(path))], extractor)
     if isinstance(read, BadPicture):
         raise UnreadablePictureError(f"{read.name} {read.reason}")
     return read
@@ -143,7 +143,7 @@ def _read_in_processes(
     with Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1) as processes:
         for window in _parts(files, _WINDOW):
             with _deaf_children():
-                batches = processes(delayed(_read_batch)(batch, extractor) for batch in _parts(window, _BATCH))
+                batches = processes(delayed(read_batch)(batch, extractor) for batch in _parts(window, _BATCH))
             try:
                 for read in batches:
                     yield from read
@@ -175,7 +175,8 @@ def _parts(files: Sequence[tuple[str, Path]], length: int) -> Iterator[Sequence[
     return (files[start : start + length] for start in range(0, len(files), length))
 
 
-def _read_batch(files: Sequence[tuple[str, Path]], extractor: Extractor) -> list[ReadPicture | BadPicture]:
+def read_batch(files: Sequence[tuple[str, Path]], extractor: Extractor) -> list[ReadPicture | BadPicture]:
+    """Read some files in this process."""
     read: list[ReadPicture | BadPicture] = []
     waiting: list[_Decoded | BadPicture] = []
     pixels = 0

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 # Pictures that are kept together: what an interrupt can cost.
 BATCH = 256
+Reader: TypeAlias = Callable[[Sequence[tuple[str, Path]], Extractor], Iterator[ReadPicture | BadPicture]]
 USUAL_FEATURES = "pixels"
 
 
@@ -122,6 +124,8 @@ def fit(
     strict: bool = False,
     balanced: bool | None = None,
     n_jobs: int = -1,
+    scheduler: str | None = None,
+    workers: int | None = None,
     watch: Watch | None = None,
 ) -> Fitted:
     """Make a collection of a folder of pictures, or train one again.
@@ -145,6 +149,8 @@ def fit(
         Let every grade count the same, however many pictures it has; by default as in the last fit.
     n_jobs : int
         Processes that read pictures.
+    scheduler, workers : str and int, optional
+        Address of a Dask cluster whose workers read them instead, or number of workers of one on this machine.
     watch : Watch, optional
     """
     watch = watch or Watch()
@@ -159,8 +165,8 @@ def fit(
     with write_store(collection, None if header else new) as store:
         extractor = _extractor_of(store, features) if listing.files else None
         before = store.grades_by_name()
-        with _training_is_loaded():
-            intake = _take_in(store, listing, extractor, given, n_jobs, watch)
+        with _training_is_loaded(), _reader(n_jobs, scheduler, workers) as read:
+            intake = _take_in(store, listing, extractor, given, read, watch)
         _check_intake(intake, len(store), strict=strict)
         _check_grades(store.grades_by_name() | _only(given, known), intake)
         store.set_grades(_only(given, known))
@@ -199,7 +205,8 @@ def add(
 
     with write_store(collection) as store:
         before, placing = store.grades_by_name(), place_pictures(store)
-        intake = _take_in(store, listing, _extractor_of(store, None), given, n_jobs, watch, placing)
+        with _reader(n_jobs) as read:
+            intake = _take_in(store, listing, _extractor_of(store, None), given, read, watch, placing)
         store.set_grades(_only(given, known))
         intake = replace(intake, regraded=_count_regraded(before, given))
         _let_newcomers_vote(store, {found.name for found in listing.files})
@@ -286,12 +293,24 @@ def _training_is_loaded() -> Iterator[None]:
         loading.join()
 
 
+@contextmanager
+def _reader(n_jobs: int, scheduler: str | None = None, workers: int | None = None) -> Iterator[Reader]:
+    """How pictures are read: by processes of this machine, or by the workers of a cluster."""
+    if scheduler is None and workers is None:
+        yield partial(read_pictures, n_jobs=n_jobs)
+        return
+    from ordrank.distributed.pictures import connected, read_pictures_on
+
+    with connected(scheduler, workers) as engine:
+        yield partial(read_pictures_on, engine)
+
+
 def _take_in(
     store: Store,
     listing: Listing,
     extractor: Extractor | None,
     grades: Mapping[str, float],
-    n_jobs: int,
+    read: Reader,
     watch: Watch,
     placing: Placing | None = None,
 ) -> Intake:
@@ -305,7 +324,7 @@ def _take_in(
     if files:
         watch.tell("reading 1 picture" if len(files) == 1 else f"reading {len(files)} pictures")
     # Absolute: processes that stay from an earlier call may be in another directory.
-    outcomes = read_pictures(list(paths.items()), extractor, n_jobs=n_jobs)
+    outcomes = read(list(paths.items()), extractor)
     bad, done = list(listing.bad), 0
     for batch in _batches(outcomes, BATCH):
         pictures = [item for item in batch if isinstance(item, ReadPicture)]

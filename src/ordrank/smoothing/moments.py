@@ -84,6 +84,9 @@ class Moments:
     cross: FloatArray
     target_square: float
 
+    def __sizeof__(self) -> int:
+        return self.mean.nbytes + self.gram.nbytes + self.cross.nbytes
+
     def size(self) -> float:
         """Root mean square distance of the features from their mean."""
         return size_about(float(self.gram.trace()) / self.total, self.mean)

@@ -1,0 +1,45 @@
+"""Workers of a cluster read the pictures of a collection, which is then the same as any other."""
+
+import pytest
+
+from ordrank.distributed import pictures
+from tests.cli.running import document, failed, run, write_folder
+from tests.distributed.killing import make_mortal
+from tests.distributed.test_lost_workers import wait_for_nannies
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_folder(tmp_path / "pictures", 80, table=tmp_path / "grades.csv")
+    (tmp_path / "pictures" / "broken.png").write_bytes(b"no picture")
+    return tmp_path
+
+
+def fitted(folder, out, *options):
+    """What a fit says, and what the collection answers about a picture."""
+    found = document("fit", folder / "pictures", "--labels", folder / "grades.csv", "--out", folder / out, *options)
+    answer = document("rank", folder / out, folder / "pictures" / "p003.png", "-k", "9")
+    return {name: value for name, value in found.items() if name != "collection"}, answer["answers"]
+
+
+def test_the_collection_is_that_of_one_machine_though_a_worker_dies(folder, client):
+    wait_for_nannies(client)
+    flag = folder / "flag"
+    client.run(make_mortal, "ordrank.features.reading", "read_batch", [str(flag)])
+    by_cluster = fitted(folder, "cluster", "--scheduler", client.scheduler.address)
+    assert flag.exists()
+    assert by_cluster == fitted(folder, "alone", "--jobs", "1")
+    assert by_cluster[0]["intake"]["read"] == 80
+
+
+def test_workers_of_this_machine(folder):
+    assert fitted(folder, "cluster", "--workers", "1")[0]["pictures"] == 80
+
+
+def test_a_cluster_that_is_not_there_is_said(folder, monkeypatch):
+    monkeypatch.setattr(pictures, "TIMEOUT", 1)
+    options = ("--labels", folder / "grades.csv", "--out", folder / "c")
+    said = failed("fit", folder / "pictures", *options, "--scheduler", "tcp://127.0.0.1:9")
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in said
+    both = run("fit", folder / "pictures", *options, "--scheduler", "tcp://127.0.0.1:9", "--workers", "2")
+    assert both.exit_code == 2
