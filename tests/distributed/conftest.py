@@ -1,5 +1,6 @@
-"""One cluster of real processes for all tests, and data in shards."""
+"""Clusters of real processes, and data in shards."""
 
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -8,14 +9,29 @@ import pytest
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'ordrank[dask]'")
 
 
-@pytest.fixture(scope="session")
-def client():
+@contextmanager
+def two_workers():
     """A client of two workers, each a process of its own with a nanny that replaces it when it dies."""
     settings = {"processes": True, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": "127.0.0.1:0"}
     with (
         distributed.LocalCluster(2, **settings) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+@pytest.fixture(scope="session")
+def client():
+    """A cluster for all who leave it whole."""
+    with two_workers() as client:
+        yield client
+
+
+@pytest.fixture
+def mortal_client():
+    """A cluster whose workers may be killed: a nanny does not always bring back one that dies."""
+    with two_workers() as client:
         yield client
 
 

@@ -31,40 +31,24 @@ def few_drawn(monkeypatch):
     monkeypatch.setattr(ordinal_metric, "LANDMARKS", 60)
 
 
-def wait_for_nannies(client):
-    """Until both workers are there for good: a nanny does not replace a worker that dies while it is starting."""
-    deadline, cluster = time.monotonic() + 30, client.cluster
-
-    def settled():
-        processes = [nanny.process for nanny in cluster.workers.values()]
-        running = all(process is not None and process.status.name == "running" for process in processes)
-        return running and len(cluster.scheduler.workers) == 2
-
-    while not settled():
-        assert time.monotonic() < deadline, "a worker did not come back"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(("phase", "kills"), [*((phase, 1) for phase in TASKS), ("gradients", 2)])
-def test_a_fit_survives_its_workers(phase, kills, client, in_shards, tmp_path):
+def test_a_fit_survives_its_workers(phase, kills, mortal_client, in_shards, tmp_path):
     module, task, settings = TASKS[phase]
     X, y = noisy(2500, 8)
     shards = in_shards(X, y, [0, 300, 900, 1700, 2100, 2500])
-    wait_for_nannies(client)
     flags = [str(tmp_path / f"flag{place}") for place in range(kills)]
-    client.run(make_mortal, module, task, flags)
-    metric = DaskOrdinalMetric(alpha=1e-3, **settings).fit(shards, client=client)
+    mortal_client.run(make_mortal, module, task, flags)
+    metric = DaskOrdinalMetric(alpha=1e-3, **settings).fit(shards, client=mortal_client)
     assert all((tmp_path / f"flag{place}").exists() for place in range(kills)), "nobody was killed"
     assert_same(OrdinalMetric(alpha=1e-3, **settings).fit(X, y), metric, X)
 
 
-def test_blocks_of_dask_arrays_are_computed_again(client, tmp_path):
+def test_blocks_of_dask_arrays_are_computed_again(mortal_client, tmp_path):
     da = pytest.importorskip("dask.array")
     X, y = noisy(2500, 8)
-    wait_for_nannies(client)
-    client.run(make_mortal, "ordrank.distributed.sums", "moments_of_shard", [str(tmp_path / "flag")])
+    mortal_client.run(make_mortal, "ordrank.distributed.sums", "moments_of_shard", [str(tmp_path / "flag")])
     arrays = da.from_array(X, chunks=(400, 8)), da.from_array(y, chunks=400)
-    metric = DaskOrdinalMetric(kernel="linear", alpha=1e-3).fit(*arrays, client=client)
+    metric = DaskOrdinalMetric(kernel="linear", alpha=1e-3).fit(*arrays, client=mortal_client)
     assert (tmp_path / "flag").exists()
     assert_same(OrdinalMetric(kernel="linear", alpha=1e-3).fit(X, y), metric, X)
 

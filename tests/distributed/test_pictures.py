@@ -5,7 +5,6 @@ import pytest
 from ordrank.distributed import pictures
 from tests.cli.running import document, failed, run, write_folder
 from tests.distributed.killing import make_mortal
-from tests.distributed.test_lost_workers import wait_for_nannies
 
 
 @pytest.fixture
@@ -22,11 +21,10 @@ def fitted(folder, out, *options):
     return {name: value for name, value in found.items() if name != "collection"}, answer["answers"]
 
 
-def test_the_collection_is_that_of_one_machine_though_a_worker_dies(folder, client):
-    wait_for_nannies(client)
+def test_the_collection_is_that_of_one_machine_though_a_worker_dies(folder, mortal_client):
     flag = folder / "flag"
-    client.run(make_mortal, "ordrank.features.reading", "read_batch", [str(flag)])
-    by_cluster = fitted(folder, "cluster", "--scheduler", client.scheduler.address)
+    mortal_client.run(make_mortal, "ordrank.features.reading", "read_batch", [str(flag)])
+    by_cluster = fitted(folder, "cluster", "--scheduler", mortal_client.scheduler.address)
     assert flag.exists()
     assert by_cluster == fitted(folder, "alone", "--jobs", "1")
     assert by_cluster[0]["intake"]["read"] == 80

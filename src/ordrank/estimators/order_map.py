@@ -47,6 +47,7 @@ KERNELS_WITH_GRAPH = 3
 HOPELESS = 1.25
 # Recipes this much less probable than the most probable one are left out of the mean.
 LEAST_SHARE = 0.02
+_LISTED_ROWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -406,7 +407,9 @@ def draw_landmarks(X: NDArray[np.floating], n_landmarks: int, rng: np.random.Gen
 
 
 def draw_rows(n_rows: int, most: int, rng: np.random.Generator) -> IntArray:
-    """At most so many of the row numbers below ``n_rows``, rising, without a list of all of them."""
+    """At most so many of the row numbers below ``n_rows``, rising; of very many rows no list is made."""
+    if n_rows <= _LISTED_ROWS:
+        return np.sort(rng.permutation(n_rows)[:most])
     return np.sort(rng.choice(n_rows, min(most, n_rows), replace=False, shuffle=False))
 
 
