@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contender import forget_peak, memory
+from contender import WARM_UP, forget_peak, memory
 from numpy.typing import NDArray
 
 from ordrank import OrdinalMetric
@@ -68,22 +68,24 @@ def fastest(work: Callable[[], object], repeats: int = 5) -> float:
     return min(times)
 
 
-def gradient_seconds(n: int, d: int, s: int, K: int) -> float:
-    """One value and gradient of the objective with K pairs for every sample."""
+def gradient(n: int, d: int, s: int, K: int) -> Callable[[], object]:
+    """Make ready one value and gradient of the objective with K pairs for every sample."""
     rng = np.random.default_rng(SEED)
     X = rng.standard_normal((n, d), dtype=np.float32)
     Y, L = (rng.standard_normal(shape, dtype=np.float32) for shape in ((n, s), (s * d,)))
     first = np.repeat(np.arange(n), K)
     pairs = backend_of(X).pairs(first, rng.integers(0, n, size=n * K), n, X)
     objective = CMDSObjective(X, Y, LocalityTerm(pairs, np.ones(n * K), 1.0), alpha=0.0, free_scale=False)
-    return fastest(lambda: objective.value_and_gradient(L, objective.image(L)))
+    return lambda: objective.value_and_gradient(L, objective.image(L))
 
 
 def gradients() -> dict[str, Any]:
     """Seconds of a gradient over a series of each size, the others as they usually are."""
     found = {}
     for name, sizes in GRADIENT_SIZES.items():
-        seconds = [gradient_seconds(**GRADIENT | {name: size}) for size in sizes]
+        work = [gradient(**GRADIENT | {name: size}) for size in sizes]
+        # In turns: what else the machine does for a moment falls on all sizes.
+        seconds = np.min([[fastest(run, 3) for run in work] for _ in range(5)], axis=0).tolist()
         found[name] = {"sizes": sizes, "seconds": seconds, "exponent": exponent(sizes, seconds)}
     return found
 
@@ -91,12 +93,13 @@ def gradients() -> dict[str, Any]:
 def fit_figures(n: int, d: int, parameters: dict[str, Any]) -> dict[str, float]:
     """Seconds and peak memory of a fit in this process."""
     X, y = graded(n, d, SEED, np.float32)
-    OrdinalMetric(**parameters).fit(X[:2000], y[:2000])
+    # A small fit loads everything; a large one would leave memory behind that the next need not ask for.
+    OrdinalMetric(**parameters).fit(X[:WARM_UP], y[:WARM_UP])
     forget_peak()
     before = memory("VmRSS")
     OrdinalMetric(**parameters).fit(X, y)
     peak = memory("VmHWM") - before
-    return {"seconds": fastest(lambda: OrdinalMetric(**parameters).fit(X, y), 3), "peak_megabytes": peak}
+    return {"seconds": fastest(lambda: OrdinalMetric(**parameters).fit(X, y), 5), "peak_megabytes": peak}
 
 
 def fits(runner: str) -> dict[str, Any]:
