@@ -54,7 +54,7 @@ MILLION, FEATURES, QUERIES = 1_000_000, 128, 500
 
 
 def digits() -> dict[str, Any]:
-    """Scikit-learn's digits of unit mean square, graded by what they mean; of raw pixels NCA learns nothing."""
+    """Scikit-learn's digits of unit mean square, graded by what they mean."""
     X, y = load_digits(return_X_y=True)
     train, test, grade, truth = train_test_split(X, y.astype(np.float64), train_size=0.7, random_state=SEED, stratify=y)
     mean = train.mean(axis=0)
