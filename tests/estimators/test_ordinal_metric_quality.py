@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from ordrank import CMDSMetric, OrdinalMetric, OrdinalRanker
 from ordrank.datasets import make_fruit
 from ordrank.errors import InputError
-from ordrank.estimators import order_map
+from ordrank.estimators import recipes
 from ordrank.metrics import inside_grade, same_subject_precision
 from tests.estimators.test_ordinal_metric import curved
 
@@ -109,7 +109,7 @@ def test_of_many_samples_the_graph_is_tried_with_the_best_kernels(monkeypatch):
     X, y = turning_heads(0)
     labelled, others = np.arange(0, len(X), 12), np.arange(5, len(X), 2)
     every_kernel = OrdinalMetric().fit(X[labelled], y[labelled], unlabeled=X[others])
-    monkeypatch.setattr(order_map, "MANY_SAMPLES", 100)
+    monkeypatch.setattr(recipes, "MANY_SAMPLES", 100)
     some = OrdinalMetric().fit(X[labelled], y[labelled], unlabeled=X[others])
     assert every_kernel.nu_ > 0
     assert some.nu_ > 0

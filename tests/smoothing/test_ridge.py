@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from ordrank.smoothing import RidgePath, mean_smoother
+from ordrank.smoothing import RidgePath
 
 
 def problem(seed, n=12, p=5, weighted=True):
@@ -38,42 +38,21 @@ def test_errors_are_those_of_leaving_each_sample_out(p, seed, alpha):
     F, Y, weights = problem(seed, p=p)
     path = RidgePath(F, Y, weights)
     fit = path.at(alpha)
-    distances = fit.smoother.squared_distances_left_out(np.arange(len(F)))
+    distances = fit.squared_distances_left_out(np.arange(len(F)))
     for i in range(len(F)):
         rest = np.arange(len(F)) != i
         without = fitted_again(F[rest], Y[rest], weights[rest], alpha * path.scatter, F)
-        np.testing.assert_allclose(Y[i] - fit.smoother.errors[i], without[i], atol=1e-7)
+        np.testing.assert_allclose(Y[i] - fit.errors[i], without[i], atol=1e-7)
         expected = ((without - without[i]) ** 2).sum(axis=1)
         np.testing.assert_allclose(distances[i, rest], expected[rest], atol=1e-7)
     assert np.isinf(np.diag(distances)).all()
-
-
-@given(seed=st.integers(0, 1000), share=st.floats(0.1, 0.9))
-def test_errors_of_a_mean_are_those_of_leaving_each_sample_out_of_all_its_parts(seed, share):
-    (F, Y, weights), shares = problem(seed), [share, 1 - share]
-    paths, alphas = [RidgePath(F, Y, weights), RidgePath(np.sin(F), Y, weights)], [0.01, 0.3]
-    fits = [path.at(alpha) for path, alpha in zip(paths, alphas, strict=True)]
-    smoother = mean_smoother([fit.smoother for fit in fits], shares)
-    distances = smoother.squared_distances_left_out(np.arange(len(F)))
-    for i in range(len(F)):
-        # Leaving a label out of the mean map: it is the label for which the mean map predicts it exactly.
-        own = Y[i] - smoother.errors[i]
-        changed = Y.copy()
-        changed[i] = own
-        again = sum(
-            s * fitted_again(features, changed, weights, fit.ridge, features)
-            for s, features, fit in zip(shares, (F, np.sin(F)), fits, strict=True)
-        )
-        np.testing.assert_allclose(again[i], own, atol=1e-7)
-        rest = np.arange(len(F)) != i
-        np.testing.assert_allclose(distances[i, rest], ((again - own) ** 2).sum(axis=1)[rest], atol=1e-7)
 
 
 def test_the_ridge_has_no_units():
     F, Y, weights = problem(0)
     one, other = RidgePath(F, Y, weights).at(0.1), RidgePath(1000 * F, Y, weights).at(0.1)
     np.testing.assert_allclose(one.positions, other.positions)
-    assert one.smoother.displacement == pytest.approx(other.smoother.displacement)
+    assert one.displacement == pytest.approx(other.displacement)
 
 
 def test_a_weight_is_a_number_of_copies():
@@ -107,7 +86,7 @@ def test_evidence_is_the_likelihood_of_a_gaussian_process():
 def test_a_sample_that_fixes_its_own_position_stays_finite():
     F, Y, weights = np.array([[0.0], [1.0]]), np.array([[-1.0], [1.0]]), np.ones(2)
     fit = RidgePath(F, Y, weights).at(1e-9)
-    assert np.isfinite(fit.smoother.errors).all()
+    assert np.isfinite(fit.errors).all()
     assert np.isfinite(fit.score)
 
 

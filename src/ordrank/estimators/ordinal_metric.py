@@ -21,30 +21,22 @@ from ordrank.estimators.label_positions import place_by_value, place_labels
 from ordrank.estimators.learned_metric import LearnedMetric, check_size, extremes
 from ordrank.estimators.linear_metric import MahalanobisDistance
 from ordrank.estimators.order_map import (
-    ALPHAS,
-    NUS,
     SEARCH_SAMPLES,
-    SHARPNESSES,
-    Candidate,
     Design,
-    Grids,
-    OrderMap,
     Pictures,
-    Recipe,
     Samples,
-    choose_recipes,
     draw_landmarks,
     draw_rows,
-    mean_map,
-    paths_of,
+    feature_map,
     unit_size,
 )
 from ordrank.estimators.order_solver import closed_form, with_local_term
 from ordrank.estimators.parameters import check_choice, check_integer, check_number
+from ordrank.estimators.recipes import ALPHAS, NUS, SHARPNESSES, Candidate, Grids, Recipe, choose_recipe
 from ordrank.estimators.weights import weigh_samples
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import RidgeFit, mean_smoother, row_blocks
-from ordrank.smoothing.kernels import gaussians
+from ordrank.smoothing import KernelMap, RidgeFit, row_blocks
+from ordrank.smoothing.kernels import kernel
 
 USUAL_COMPONENTS = 2
 # Up to so many samples the kernel is exact; beyond, Nyström's with so many landmarks.
@@ -125,9 +117,6 @@ class OrdinalMetric(LearnedMetric):
         only where it helps.
     tau : float, default=1.0
         Share of their squared distance that target neighbours should keep in f.
-    average : bool, default=False
-        For few samples, which cannot tell what kernel and ridge are best: make f the mean over all that are as good as
-        the best, weighted by their probability. Without effect on what is given, and with μ > 0.
     class_weight : {"balanced"}, optional
         Let every label count the same, however many samples it has.
     label_distances : array-like of shape (m, m), optional
@@ -142,20 +131,19 @@ class OrdinalMetric(LearnedMetric):
     Attributes
     ----------
     kernel_, sharpness_, alpha_, nu_, locality_, n_components_
-        What was chosen, or given; of a mean over kernels and ridges, the most probable ones. Of more than 1500 samples
-        the ridge of those that were drawn serves all, and ``alpha_`` is its share of the features of all.
+        What was chosen, or given. Of more than 1500 samples the ridge of those that were drawn serves all, and
+        ``alpha_`` is its share of the features of all.
     candidates_ : list of Candidate
-        Everything that was tried: recipe, score, leave-one-out displacement, mean error of the grades, and its share
-        in the map; of more than 1500 samples on those that were drawn.
+        Everything that was tried: recipe, score, leave-one-out displacement and mean error of the grades; of more
+        than 1500 samples on those that were drawn.
     mean_, size_ : ndarray of shape (d,) and float
         Mean and root mean square of the training samples, with which samples are brought to unit size.
     labels_, label_positions_ : ndarray of shape (m,) and (m, s)
         Distinct labels and their ideal positions.
-    order_components_, offset_ : ndarray of shape (s, d) and (s,)
-        Linear part of f: ``order_components_ @ (x - mean_) - offset_``.
-    landmarks_, sharpnesses_, coefficients_ : ndarray of shape (m, d), (J,) and (J, m, s)
-        Of a kernel map: to the linear part it adds, for each sharpness ω, the Gaussians
-        ``exp(-ω/2 * squared_distance(x, landmarks_)) @ coefficients_[j]``, for x of unit size.
+    order_components_ : ndarray of shape (s, d)
+        f of a linear map, for samples in their own units.
+    landmarks_, coefficients_, offset_
+        f of a kernel map: ``kernel(x, landmarks_) @ coefficients_ - offset_`` for x of unit size.
     neighborhoods_ : Neighborhoods
         Nearest neighbours of training samples (of those with a weight), each left out of the fit, among all of them
         or among 1500 that were drawn; only if ``mu`` is 0.
@@ -193,7 +181,6 @@ class OrdinalMetric(LearnedMetric):
         sharpness: float | Literal["auto"] = "auto",
         nu: float | Literal["auto"] = "auto",
         tau: float = 1.0,
-        average: bool = False,
         class_weight: Literal["balanced"] | None = None,
         label_distances: ArrayLike | None = None,
         repair: Literal["error", "cailliez", "nearest"] = "error",
@@ -211,7 +198,6 @@ class OrdinalMetric(LearnedMetric):
         self.sharpness = sharpness
         self.nu = nu
         self.tau = tau
-        self.average = average
         self.class_weight = class_weight
         self.label_distances = label_distances
         self.repair = repair
@@ -268,9 +254,9 @@ class OrdinalMetric(LearnedMetric):
         # Limits of threads hold for the whole process: two fits at a time would lift each other's.
         with _ONE_FIT_AT_A_TIME:
             with threadpool_limits(1, "blas"):
-                recipes = self._choose(pictures, grades, rng)
+                recipe = self._choose(pictures, grades, rng)
             with threadpool_limits(1 if len(pictures.X) <= FEW_SAMPLES else None, "blas"):
-                self._learn(recipes, pictures, everything, grades, rows, rng)
+                self._learn(recipe, pictures, everything, grades, rows, rng)
         return self
 
     def get_mahalanobis_matrix(self) -> FloatArray:
@@ -343,7 +329,7 @@ class OrdinalMetric(LearnedMetric):
 
     def _learn(
         self,
-        recipes: dict[Recipe, float],
+        recipe: Recipe,
         pictures: Pictures,
         everything: Samples,
         grades: FloatArray,
@@ -351,34 +337,32 @@ class OrdinalMetric(LearnedMetric):
         rng: np.random.Generator,
     ) -> None:
         """Learn from all labelled samples; ``rows`` of them are those in ``pictures``, by which is chosen."""
-        for name in {"landmarks_", "sharpnesses_", "coefficients_", "neighborhoods_"} & vars(self).keys():
+        for name in {"landmarks_", "coefficients_", "order_components_", "neighborhoods_"} & vars(self).keys():
             delattr(self, name)  # of an earlier fit of another kind
-        most_probable = max(recipes, key=lambda recipe: recipes[recipe])
-        self.sharpness_, self.nu_, self.alpha_ = most_probable.sharpness, most_probable.nu, most_probable.alpha
+        self.kernel_ = "linear" if recipe.sharpness is None else "rbf"
+        self.sharpness_, self.nu_, self.alpha_ = recipe.sharpness, recipe.nu, recipe.alpha
         exact = max(len(pictures.X), len(everything)) <= EXACT_SAMPLES
         landmarks = pictures.X if exact else draw_landmarks(pictures.X, LANDMARKS, rng)
-        maps, smoothers = [], []
-        for recipe, design, path in paths_of(recipes, pictures, everything, rows, landmarks):
-            alpha = recipe.alpha
-            if len(rows) < len(everything) and _is_auto(self.alpha):
+        design = Design(pictures, feature_map(pictures.X, landmarks, recipe.sharpness))
+        if len(rows) == len(everything):
+            path = design.path(recipe.nu)
+        else:
+            path = design.path_of_all(everything, rows, recipe.nu)
+            if _is_auto(self.alpha):
                 # How large errors are does not depend on the number of samples, and so does not the best ridge: it is
                 # that of the sample, and a smaller share of the scatter of all.
-                alpha = self.alpha_ = alpha * design.scatter(recipe.nu) / path.scatter
-            fit = path.at(alpha)
-            if recipe == most_probable and self.mu == 0:
-                self._record(closed_form(fit), "")
-            maps.append(design.order_map(self._coefficients(fit, design, everything), path.feature_mean, recipe.nu))
-            smoothers.append(fit.smoother)
-        self._keep(mean_map(maps, list(recipes.values())), pictures.X.dtype)
+                self.alpha_ *= design.scatter(recipe.nu) / path.scatter
+        fit = path.at(self.alpha_)
+        B = self._coefficients(fit, design, everything)
+        self._keep(design, design.of_map(B, recipe.nu), path.feature_mean @ B)
         n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(everything)))
         ballots = Ballots(pictures.labelled, grades, n_ballots, rng)
-        order = mean_smoother(smoothers, list(recipes.values())).squared_distances_left_out(ballots.rows)
+        order = fit.squared_distances_left_out(ballots.rows)
         self.locality_ = ballots.choose_locality(order) if _is_auto(self.locality) else float(self.locality)
         if self.mu == 0:
             self.neighborhoods_ = ballots.neighborhoods(order, self.locality_).renumbered(rows)
 
-    def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> dict[Recipe, float]:
-        """Recipes of the map, and the share of each."""
+    def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> Recipe:
         sharpnesses: list[float | None] = [] if self.kernel == "rbf" else [None]
         if self.kernel != "linear":
             sharpnesses += _values(self.sharpness, SHARPNESSES)
@@ -386,14 +370,14 @@ class OrdinalMetric(LearnedMetric):
         grids = Grids(sharpnesses, nus, _values(self.alpha, ALPHAS))
         self.candidates_: list[Candidate] = []
         if len(grids.sharpnesses) * len(grids.nus) * len(grids.alphas) == 1:
-            return {Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0]): 1.0}
-        # The local term is not linear in the positions: a mean of its solutions would solve nothing.
-        self.candidates_ = choose_recipes(pictures, labels, grids, rng, average=self.average and self.mu == 0)
-        return {candidate.recipe: candidate.share for candidate in self.candidates_ if candidate.share > 0}
+            return Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0])
+        recipe, self.candidates_ = choose_recipe(pictures, labels, grids, rng)
+        return recipe
 
     def _coefficients(self, fit: RidgeFit, design: Design, everything: Samples) -> FloatArray:
         """Coefficients of the order map, (p, s): the closed form, and from there the solver if μ > 0."""
         if self.mu == 0:
+            self._record(closed_form(fit), "")
             return fit.coefficients()
         path, unit = fit.path, everything.unit(slice(None))
         if path.moments is None:
@@ -410,30 +394,29 @@ class OrdinalMetric(LearnedMetric):
         self._record(result, "Raise max_iter, or lower mu.")
         return np.asarray(result.x, dtype=np.float64).reshape(self.n_components_, -1).T
 
-    def _keep(self, order: OrderMap, dtype: Any) -> None:
+    def _keep(self, design: Design, B: FloatArray, offset: FloatArray) -> None:
         """Keep what ``transform`` needs."""
-        self.order_components_ = (order.slope.T / self.size_).astype(dtype)
-        self.offset_ = order.offset
-        self.kernel_ = "rbf" if order.coefficients else "linear"
-        if order.coefficients:
-            self.landmarks_, self.sharpnesses_ = order.landmarks, np.array(list(order.coefficients))
-            self.coefficients_ = np.stack(list(order.coefficients.values())).astype(dtype)
+        dtype = design.dtype
+        if isinstance(design.feature_map, KernelMap):
+            self.landmarks_ = design.feature_map.landmarks
+            self.coefficients_ = design.feature_map.on_landmarks(B).astype(dtype)
+        else:
+            self.order_components_ = (design.feature_map.on_samples(B).T / self.size_).astype(dtype)
+        self.offset_ = offset
 
     def _unit(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         return unit_size(X, self.mean_, self.size_)
 
     def _order(self, unit: NDArray[np.floating]) -> FloatArray:
         """Positions of samples of unit size, (n, s), a block at a time."""
-        order: FloatArray = unit @ (self.order_components_.T * self.size_) - self.offset_
-        if self.kernel_ == "rbf":
-            rows = max(1, _BLOCK_ELEMENTS // len(self.landmarks_))
-            for start in range(0, len(unit), rows):
-                block = slice(start, start + rows)
-                for values, weights in zip(
-                    gaussians(unit[block], self.landmarks_, self.sharpnesses_), self.coefficients_, strict=True
-                ):
-                    order[block] += values @ weights
-        return order
+        if self.sharpness_ is None:
+            return unit @ (self.order_components_.T * self.size_) - self.offset_
+        rows = max(1, _BLOCK_ELEMENTS // len(self.landmarks_))
+        blocks = [
+            kernel(unit[start : start + rows], self.landmarks_, self.sharpness_) @ self.coefficients_
+            for start in range(0, len(unit), rows)
+        ]
+        return np.vstack(blocks) - self.offset_
 
     def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         """Order map in the first s columns, then λ times the samples of unit size, if λ is not 0."""
@@ -453,7 +436,7 @@ class OrdinalMetric(LearnedMetric):
     @property
     def components_(self) -> NDArray[np.floating]:
         """Rows of the order map, then λ / size times the identity."""
-        if getattr(self, "kernel_", None) != "linear":
+        if not hasattr(self, "order_components_"):
             raise AttributeError("only a fitted linear map has components_")
         L = self.order_components_
         if self.locality_ == 0:

@@ -4,7 +4,6 @@ from ordrank.smoothing.graph import graph_laplacian
 from ordrank.smoothing.kernels import KernelMap, LinearMap
 from ordrank.smoothing.moments import Moments, mean_and_size, moments_of, near_mean, row_blocks, size_about
 from ordrank.smoothing.ridge import RidgeFit, RidgePath
-from ordrank.smoothing.smoother import Smoother, mean_smoother
 
 __all__ = [
     "KernelMap",
@@ -12,10 +11,8 @@ __all__ = [
     "Moments",
     "RidgeFit",
     "RidgePath",
-    "Smoother",
     "graph_laplacian",
     "mean_and_size",
-    "mean_smoother",
     "moments_of",
     "near_mean",
     "row_blocks",

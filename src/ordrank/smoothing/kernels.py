@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -93,15 +92,8 @@ class KernelMap:
 def kernel(X: NDArray[np.floating], Y: NDArray[np.floating], sharpness: float) -> FloatArray:
     """Kernel between the rows of X (n, d) and Y (m, d), in double precision."""
     A, B = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    (gaussian,) = gaussians(A, B, [sharpness])
+    gaussian = euclidean_distances(A, B, squared=True)
+    gaussian *= -0.5 * sharpness
+    np.exp(gaussian, out=gaussian)
     gaussian += LINEAR_SHARE * (A @ B.T)
-    return gaussian
-
-
-def gaussians(X: NDArray[np.floating], Y: NDArray[np.floating], sharpnesses: Iterable[float]) -> Iterator[FloatArray]:
-    """Gaussians between the rows of X (n, d) and Y (m, d), one after the other, in double precision."""
-    A, B = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    squared = euclidean_distances(A, B, squared=True)
-    for sharpness in sharpnesses:
-        gaussian = -0.5 * sharpness * squared
-        yield np.exp(gaussian, out=gaussian)
+    return np.asarray(gaussian)

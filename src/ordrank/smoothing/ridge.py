@@ -9,9 +9,12 @@ import numpy as np
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.smoothing.moments import Moments
-from ordrank.smoothing.smoother import Smoother
 
 _RANK = 1e-12
+# A sample that determines its own position (leverage 1) has no leave-one-out error; this keeps it finite.
+_LEAST_FREEDOM = 1e-9
+# So many rows of a product of all samples stay in the processor's cache.
+_ROWS_AT_ONCE = 100
 
 
 class RidgePath:
@@ -67,7 +70,12 @@ class RidgePath:
 
 @dataclass(frozen=True)
 class RidgeFit:
-    """One solution; everything is derived when asked for."""
+    """One solution; everything is derived when asked for.
+
+    The fitted targets are a linear smoother of the given ones, ``Z = S Y``, so what happens when a sample is
+    left out is known without fitting again: its own error is (y_i - z_i) / (1 - S_ii), and every other z_j
+    moves by -S_ji times that.
+    """
 
     path: RidgePath
     alpha: float
@@ -84,11 +92,21 @@ class RidgeFit:
         return np.asarray((path.basis @ (self.shrinkage[:, None] * path.along)) / path.root[:, None])
 
     @cached_property
-    def smoother(self) -> Smoother:
-        """The map from targets to positions."""
+    def errors(self) -> FloatArray:
+        """Leave-one-out errors, (n, s)."""
         path = self.path
         leverage = path.squared_basis @ self.shrinkage + path.weights / path.total
-        return Smoother(path.Y, self.positions, path.weights, leverage, self._influence)
+        return np.asarray((path.Y - self.positions) / np.maximum(1 - leverage, _LEAST_FREEDOM)[:, None])
+
+    @cached_property
+    def displacements(self) -> FloatArray:
+        """Length of the leave-one-out errors, (n,)."""
+        return np.asarray(np.linalg.norm(self.errors, axis=1))
+
+    @cached_property
+    def displacement(self) -> float:
+        """Their weighted mean."""
+        return float(self.displacements @ self.path.weights / self.path.weights.sum())
 
     @cached_property
     def log_evidence_size(self) -> float:
@@ -105,19 +123,13 @@ class RidgeFit:
         return 0.5 * float(np.log(quadratic)) + 0.5 * log_determinant / n
 
     @property
-    def log_evidence(self) -> float:
-        """Log of the marginal likelihood of all targets, up to a constant: how probable a kernel and a ridge are."""
-        n_samples, n_dimensions = self.path.Y.shape
-        return float(-(n_samples - 1) * n_dimensions * self.log_evidence_size)
-
-    @property
     def score(self) -> float:
         """Sum of the logs of two estimates of one thing, the size of an error out of sample; the less the better.
 
         Leave-one-out is honest and noisy, the evidence steady and only as good as its model. Their mean chooses
         better than either.
         """
-        return self.log_evidence_size + float(np.log(max(self.smoother.displacement, np.finfo(np.float64).tiny)))
+        return self.log_evidence_size + float(np.log(max(self.displacement, np.finfo(np.float64).tiny)))
 
     def coefficients(self) -> FloatArray:
         """B, (p, s); the position of a sample is ``(features - path.feature_mean) @ B``."""
@@ -127,14 +139,35 @@ class RidgeFit:
             return path.centred.T @ (path.basis @ solved)
         return path.vectors @ (np.sqrt(path.spectrum)[:, None] * solved)
 
-    @property
-    def ridge(self) -> float:
-        """ρ."""
-        return self.alpha * max(self.path.scatter, np.finfo(np.float64).tiny)
+    def squared_distances_left_out(self, rows: IntArray) -> FloatArray:
+        """Squared distances of given samples to all others, each sample having been left out of the fit.
 
-    def _influence(self, rows: IntArray) -> FloatArray:
+        Parameters
+        ----------
+        rows : ndarray of shape (q,)
+            The samples that are left out, one at a time.
+
+        Returns
+        -------
+        ndarray of shape (q, n)
+            Infinite between a sample and itself.
+        """
         path = self.path
         influence = (path.basis[rows] * self.shrinkage) @ path.basis.T
         influence *= path.root[rows, None] / path.root[None, :]
         influence += (path.weights[rows] / path.total)[:, None]
-        return np.asarray(influence)
+        own = path.Y[rows] - self.errors[rows]
+        squared = np.zeros_like(influence)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            for column in range(path.Y.shape[1]):
+                moved = influence[part] * self.errors[rows[part], column, None]
+                moved += own[part, column, None] - self.positions[None, :, column]
+                squared[part] += moved**2
+        squared[np.arange(len(rows)), rows] = np.inf
+        return squared
+
+    @property
+    def ridge(self) -> float:
+        """ρ."""
+        return self.alpha * max(self.path.scatter, np.finfo(np.float64).tiny)

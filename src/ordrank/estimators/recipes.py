@@ -1,0 +1,190 @@
+"""The automatic choice of an order map: what kernel, how much of the graph, how strong a ridge.
+
+All choices are made with the training samples only, by exact leave-one-out errors of a closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._types import FloatArray
+from ordrank.estimators.ballots import USUAL_LOCALITY, Ballots, clearly_more
+from ordrank.estimators.order_map import SEARCH_SAMPLES, Design, Pictures, draw_landmarks, feature_map
+
+SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+ALPHAS = tuple(10.0 ** (power / 2) for power in range(-12, 1))
+NUS = (10.0, 100.0, 1e3, 1e4)
+
+# A search over kernels uses at most so many landmarks; their eigendecomposition is its main cost. The worth of a graph
+# shows only in a map that can follow it.
+SEARCH_LANDMARKS = 300
+SEARCH_LANDMARKS_WITH_GRAPH = 600
+# And so many are graded with each candidate.
+SEARCH_BALLOTS = 300
+# Of more samples the graph is tried with so many kernels only.
+MANY_SAMPLES = 2000
+KERNELS_WITH_GRAPH = 3
+# Candidates this much further from their positions than the best are not asked for their grades.
+HOPELESS = 1.25
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What kind of map.
+
+    Attributes
+    ----------
+    sharpness : float or None
+        Of the kernel; None for a linear map.
+    nu : float
+        Weight of the graph of all pictures, relative to the ridge.
+    alpha : float
+        Ridge, relative to the total scatter of the features, which a graph makes smaller.
+    """
+
+    sharpness: float | None
+    nu: float
+    alpha: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A recipe and how well it does when each sample is left out in turn.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    score : float
+        What is to be small, see :attr:`~ordrank.smoothing.RidgeFit.score`.
+    displacement : float
+        Mean distance of the samples from their ideal positions.
+    mistake : float or None
+        Mean absolute error of the grades, where it was asked for.
+    """
+
+    recipe: Recipe
+    score: float
+    displacement: float
+    mistake: float | None
+
+
+@dataclass(frozen=True)
+class Grids:
+    """The values among which a recipe is chosen; one value means that it is given."""
+
+    sharpnesses: Sequence[float | None]
+    nus: Sequence[float]
+    alphas: Sequence[float]
+
+
+def choose_recipe(
+    pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator
+) -> tuple[Recipe, list[Candidate]]:
+    """Choose kernel, graph and ridge by exact leave-one-out.
+
+    The graph term is used only if it brings the samples nearer to their positions by more than one standard
+    error. Then the best score decides, among the candidates that do not clearly mistake more grades than the
+    one that mistakes fewest. Asked for their grades are the best score, and every second ridge that comes nearly
+    as close to the positions as the closest.
+
+    Parameters
+    ----------
+    pictures : Pictures
+    labels : ndarray of shape (n,)
+        As numbers.
+    grids : Grids
+    rng : Generator
+        Draws landmarks and samples to grade where there are many.
+
+    Returns
+    -------
+    Recipe
+        The chosen one.
+    list of Candidate
+        Everything that was tried.
+    """
+    if len(pictures.others) > SEARCH_SAMPLES:
+        others = draw_landmarks(pictures.others, SEARCH_SAMPLES, rng)
+        pictures = pictures.joined(others)
+    trials = _try_all(pictures, labels, grids, rng)
+    tried = [Candidate(t.recipe, t.score, t.displacement, t.mistake) for t in trials]
+    eligible = _with_or_without_graph(trials)
+    graded = [(trial, trial.errors) for trial in _to_be_graded(eligible) if trial.errors is not None]
+    fewest = min((errors for _, errors in graded), key=lambda errors: float(errors.mean()))
+    fine = [trial for trial, errors in graded if not clearly_more(errors, fewest)]
+    return min(fine, key=lambda trial: trial.score).recipe, tried
+
+
+@dataclass
+class _Trial:
+    """A recipe on trial."""
+
+    recipe: Recipe
+    score: float
+    displacements: FloatArray
+    second: bool  # one of every second ridge
+    errors: FloatArray | None = None  # absolute errors of the grades of left-out samples
+
+    @property
+    def displacement(self) -> float:
+        return float(self.displacements.mean())
+
+    @property
+    def mistake(self) -> float | None:
+        return None if self.errors is None else float(self.errors.mean())
+
+
+def _try_all(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator) -> list[_Trial]:
+    """Try every recipe; of many samples the graph only with the kernels that do best without it."""
+    ballots = Ballots(pictures.labelled, labels, SEARCH_BALLOTS, rng)
+    n_landmarks = SEARCH_LANDMARKS if pictures.laplacian is None else SEARCH_LANDMARKS_WITH_GRAPH
+    landmarks = draw_landmarks(pictures.X, n_landmarks, rng)
+    with_graph = [nu for nu in grids.nus if nu > 0]
+    if len(pictures.X) <= MANY_SAMPLES or len(with_graph) in (0, len(grids.nus)):
+        return _try_kernels(pictures, ballots, landmarks, grids)
+    trials = _try_kernels(replace(pictures, laplacian=None), ballots, landmarks, replace(grids, nus=[0.0]))
+    best = list(dict.fromkeys(trial.recipe.sharpness for trial in sorted(trials, key=lambda trial: trial.score)))
+    kernels = replace(grids, sharpnesses=best[:KERNELS_WITH_GRAPH], nus=with_graph)
+    return trials + _try_kernels(pictures, ballots, landmarks, kernels)
+
+
+def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.floating], grids: Grids) -> list[_Trial]:
+    """Try every recipe; of the decompositions only one is kept at a time, they are large."""
+    trials: list[_Trial] = []
+    for sharpness in grids.sharpnesses:
+        design = Design(pictures, feature_map(pictures.X, landmarks, sharpness))
+        for nu in grids.nus:
+            path = design.path(nu)
+            fits = [path.at(alpha) for alpha in grids.alphas]
+            new = [
+                _Trial(Recipe(sharpness, nu, fit.alpha), fit.score, fit.displacements, place % 2 == 0)
+                for place, fit in enumerate(fits)
+            ]
+            so_far = [trial for trial in trials if (trial.recipe.nu > 0) == (nu > 0)] + new
+            asked = {id(trial) for trial in _to_be_graded(so_far)}
+            for trial, fit in zip(new, fits, strict=True):
+                if id(trial) in asked:
+                    trial.errors = ballots.errors(fit.squared_distances_left_out(ballots.rows), USUAL_LOCALITY)
+            trials += new
+    return trials
+
+
+def _to_be_graded(trials: Sequence[_Trial]) -> list[_Trial]:
+    """Trials worth grading; adding trials never makes one of the others worth it, but for the best score."""
+    best = min(trials, key=lambda trial: trial.score)
+    nearest = min(trial.displacement for trial in trials)
+    return [t for t in trials if t is best or (t.second and t.displacement <= HOPELESS * nearest)]
+
+
+def _with_or_without_graph(trials: list[_Trial]) -> list[_Trial]:
+    without = [trial for trial in trials if trial.recipe.nu == 0]
+    with_graph = [trial for trial in trials if trial.recipe.nu > 0]
+    if not without or not with_graph:
+        return trials
+    plain, graph = (min(part, key=lambda trial: trial.score).displacements for part in (without, with_graph))
+    gain = plain - graph
+    return with_graph if gain.mean() > gain.std() / np.sqrt(len(gain)) else without
