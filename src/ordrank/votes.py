@@ -17,7 +17,7 @@ def vote_weights(distances: FloatArray) -> FloatArray:
 
 def weighted_median(votes: FloatArray, weights: FloatArray) -> FloatArray:
     """Smallest vote of each row (q, k) at which half of the row's weight is reached."""
-    order = np.argsort(votes, axis=1, kind="stable")
+    order = np.argsort(votes, axis=1)
     votes, weights = np.take_along_axis(votes, order, axis=1), np.take_along_axis(weights, order, axis=1)
     reached = np.cumsum(weights, axis=1)
     half = 0.5 * reached[:, -1:]

@@ -13,40 +13,43 @@ from ordrank._types import Array, FloatArray, IntArray
 # Elements of the largest temporary array: 32 MB of doubles.
 _BLOCK_ELEMENTS = 4_000_000
 _ROWS_AT_ONCE = 4096
+# Elements of a temporary array that stays in a processor's own cache.
+_CACHED_ELEMENTS = 100_000
 
 
 class SparsePairs:
-    """Pairs through SciPy's CSR matrices: their products beat fancy indexing and ``np.add.at``."""
+    """Pairs by gathering rows, and by sparse products that scatter them."""
 
-    def __init__(self, first: IntArray, second: IntArray, n_samples: int, dtype: Any) -> None:
-        n_pairs = len(first)
-        ends = np.column_stack([first, second]).reshape(-1)
-        signs = np.tile(np.array([1, -1], dtype=dtype), n_pairs)
-        self._incidence = scipy.sparse.csr_array((signs, ends, 2 * np.arange(n_pairs + 1)), shape=(n_pairs, n_samples))
-        # Every pair joins its two samples both ways; entry e of the adjacency matrix belongs to pair _pair[e].
-        here, there = np.concatenate([first, second]), np.concatenate([second, first])
-        order = np.argsort(here, kind="stable")
-        self._there, self._pair = there[order], order % max(n_pairs, 1)
-        self._starts = np.concatenate([[0], np.cumsum(np.bincount(here, minlength=n_samples))])
-        self._shape = (n_samples, n_samples)
+    def __init__(self, first: IntArray, second: IntArray, n_samples: int) -> None:
+        index = scipy.sparse.get_index_dtype(maxval=n_samples)  # else every sparse product would copy them
+        self._first, self._second = first.astype(index, copy=False), second.astype(index, copy=False)
+        self._n_samples = n_samples
 
     def dots(self, A: Array, B: Array) -> Array:
         """Row sums of (EA) ∘ (EB), a block of pairs at a time; einsum needs no product array."""
-        n_pairs = self._incidence.shape[0]
-        products = np.empty(n_pairs)
-        at_once = max(1, _BLOCK_ELEMENTS // max(1, A.shape[1]))
-        for start in range(0, n_pairs, at_once):
-            block = self._incidence if n_pairs <= at_once else self._incidence[start : start + at_once]
-            of_a = block @ A
-            of_b = of_a if B is A else block @ B
-            products[start : start + at_once] = np.einsum("ij,ij->i", of_a, of_b, dtype=np.float64)
+        products = np.empty(len(self._first))
+        at_once = max(1, _CACHED_ELEMENTS // max(1, A.shape[1]))
+        for start in range(0, len(products), at_once):
+            block = slice(start, start + at_once)
+            of_a = self._differences(A, block)
+            of_b = of_a if B is A else self._differences(B, block)
+            products[block] = np.einsum("ij,ij->i", of_a, of_b, dtype=np.float64)
         return products
 
     def laplacian_product(self, weights: Array, Z: Array) -> Array:
         """(D - W) Z with the weighted adjacency matrix W of the pairs and its degrees D."""
-        entries = weights.astype(Z.dtype, copy=False)[self._pair]
-        adjacency = scipy.sparse.csr_array((entries, self._there, self._starts), shape=self._shape)
-        return (adjacency @ np.ones(len(Z), dtype=Z.dtype))[:, None] * Z - adjacency @ Z
+        ends, shape = (self._first, self._second), (self._n_samples, self._n_samples)
+        degrees = sum(np.bincount(end, weights, self._n_samples) for end in ends)
+        adjacency = scipy.sparse.coo_array((weights.astype(Z.dtype, copy=False), ends), shape=shape)
+        product = np.asarray(degrees, dtype=Z.dtype)[:, None] * Z
+        product -= adjacency @ Z
+        product -= adjacency.T @ Z
+        return product
+
+    def _differences(self, A: Array, block: slice) -> Array:
+        differences = A.take(self._first[block], axis=0)
+        differences -= A.take(self._second[block], axis=0)
+        return differences
 
 
 class NumpyBackend:
@@ -140,8 +143,8 @@ class NumpyBackend:
         return indicator @ a
 
     def pairs(self, first: Array, second: Array, n_samples: int, like: Array) -> SparsePairs:
-        """Sparse matrices of the pairs."""
-        return SparsePairs(first, second, n_samples, like.dtype)
+        """Gathered and scattered rows."""
+        return SparsePairs(first, second, n_samples)
 
     def block_elements(self, a: Array) -> int:
         """So many that a block fits a processor's cache and memory alike."""

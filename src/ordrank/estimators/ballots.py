@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import chain
 
 import numpy as np
 from joblib import cpu_count
@@ -24,6 +26,8 @@ USUAL_LOCALITY = 0.2
 # Share of the mistakes that may be added for more locality.
 LITTLE = 0.05
 ROWS_AT_ONCE = 100
+
+LeftOut = Callable[[IntArray], FloatArray]
 
 
 def clearly_more(errors: FloatArray, reference: FloatArray) -> bool:
@@ -64,6 +68,11 @@ class Neighborhoods:
     indices: IntArray
     distances: FloatArray
 
+    @classmethod
+    def joined(cls, parts: Sequence[Neighborhoods]) -> Neighborhoods:
+        """Those of all parts, one after the other."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
     def renumbered(self, rows: IntArray) -> Neighborhoods:
         """The same among samples of which these were the ``rows``."""
         return Neighborhoods(rows[self.rows], rows[self.indices], self.distances)
@@ -98,41 +107,44 @@ class Ballots:
         self._appearance = euclidean_distances(X[self.rows], X, squared=True).astype(np.float64, copy=False)
         self._numbers = numbers_of_votes(len(X))
 
-    def neighborhoods(self, order: FloatArray, locality: float) -> Neighborhoods:
-        """Nearest neighbours, given squared distances (q, n) in the order map with the sample left out."""
-        k = min(self._numbers[-1], order.shape[1] - 1)
-        indices, distances = np.empty((len(order), k), dtype=np.int64), np.empty((len(order), k))
+    def errors(self, order: LeftOut) -> FloatArray:
+        """Absolute errors (q,) with the usual locality and the best number of votes."""
+        near = self.neighborhoods(order, [USUAL_LOCALITY])[USUAL_LOCALITY]
+        return min(self._errors(near), key=lambda errors: float(errors.mean()))
 
-        def select(part: slice) -> None:
-            squared = order[part] + locality**2 * self._appearance[part]
-            nearest = np.argpartition(squared, k - 1, axis=1)[:, :k]
-            of_nearest = np.take_along_axis(squared, nearest, axis=1)
-            rising = np.argsort(of_nearest, axis=1, kind="stable")
-            distances[part] = np.sqrt(np.maximum(np.take_along_axis(of_nearest, rising, axis=1), 0.0))
-            indices[part] = np.take_along_axis(nearest, rising, axis=1)
+    def neighborhoods(self, order: LeftOut, localities: Sequence[float]) -> dict[float, Neighborhoods]:
+        """Nearest neighbours for every locality.
+
+        Parameters
+        ----------
+        order : callable
+            Samples (q,) to their squared distances (q, n) to all samples in the order map, each having been left out;
+            infinite to itself.
+        localities : sequence of float
+        """
+
+        def of_part(rows: IntArray, appearance: FloatArray) -> list[Neighborhoods]:
+            squared = order(rows)
+            return [self._nearest(rows, squared + locality**2 * appearance) for locality in localities]
 
         # A block stays in the processor's cache; NumPy selects and sorts outside the interpreter's lock.
-        parts = [slice(start, start + ROWS_AT_ONCE) for start in range(0, len(order), ROWS_AT_ONCE)]
-        with ThreadPoolExecutor(min(len(parts), cpu_count())) as pool:
-            list(pool.map(select, parts))
-        return Neighborhoods(self.rows, indices, distances)
+        starts = range(ROWS_AT_ONCE, len(self.rows), ROWS_AT_ONCE)
+        parts = np.split(self.rows, starts), np.split(self._appearance, starts)
+        with ThreadPoolExecutor(min(len(parts[0]), cpu_count())) as pool:
+            found = list(pool.map(of_part, *parts))
+        joined = (Neighborhoods.joined(near) for near in zip(*found, strict=True))
+        return dict(zip(localities, joined, strict=True))
 
-    def errors(self, order: FloatArray, locality: float) -> FloatArray:
-        """Absolute errors (q,) with the best number of votes."""
-        neighborhoods = self.neighborhoods(order, locality)
-        return min((neighborhoods.errors(self.labels, votes) for votes in self._numbers), key=lambda e: float(e.mean()))
-
-    def choose_locality(self, order: FloatArray) -> float:
-        """How much of the original distance to keep.
+    def choose_locality(self, neighborhoods: dict[float, Neighborhoods]) -> float:
+        """How much of the original distance to keep, given what neighbours samples have with each.
 
         The usual locality, unless another, with whatever number of votes, clearly mistakes fewer grades; then as
         much more as clearly costs little, since it is what keeps similar samples together inside a grade.
         """
-        errors = {}
-        for locality in LOCALITIES:
-            neighborhoods = self.neighborhoods(order, locality)
-            for votes in self._numbers:
-                errors[locality, votes] = neighborhoods.errors(self.labels, votes)
+        ways = [(locality, votes) for locality in neighborhoods for votes in self._numbers]
+        with ThreadPoolExecutor(cpu_count()) as pool:
+            tried = list(chain.from_iterable(pool.map(self._errors, neighborhoods.values())))
+        errors = dict(zip(ways, tried, strict=True))
         chosen = USUAL_LOCALITY, self._numbers[-1]
         best = min(errors, key=lambda entry: float(errors[entry].mean()))
         if clearly_more(errors[chosen], errors[best]):
@@ -144,4 +156,17 @@ class Ballots:
             added = np.append(errors[locality, chosen[1]] - errors[chosen], worst)
             return clearly_below(added, little)
 
-        return max([chosen[0], *filter(costs_little, LOCALITIES)])
+        return max([chosen[0], *filter(costs_little, neighborhoods)])
+
+    def _nearest(self, rows: IntArray, squared: FloatArray) -> Neighborhoods:
+        """Of some samples, given their squared distances to all, (q, n)."""
+        k = min(self._numbers[-1], squared.shape[1] - 1)
+        nearest = np.argpartition(squared, k - 1, axis=1)[:, :k]
+        of_nearest = np.take_along_axis(squared, nearest, axis=1)
+        rising = np.argsort(of_nearest, axis=1)
+        distances = np.sqrt(np.maximum(np.take_along_axis(of_nearest, rising, axis=1), 0.0))
+        return Neighborhoods(rows, np.take_along_axis(nearest, rising, axis=1), distances)
+
+    def _errors(self, near: Neighborhoods) -> list[FloatArray]:
+        """Absolute errors (q,) with each number of votes."""
+        return [near.errors(self.labels, votes) for votes in self._numbers]

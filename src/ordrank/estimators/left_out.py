@@ -23,7 +23,6 @@ from ordrank.neighbors import k_nearest
 FOLDS = 5
 # Most samples whose neighbours are looked for.
 ASKED = 1500
-_FIELDS = ("rows", "indices", "distances")
 
 
 def fit_metric(metric: Any, X: ArrayLike, labels: FloatArray, unlabeled: ArrayLike | None = None) -> None:
@@ -127,9 +126,9 @@ def _by_folds(
         points, queries = (np.asarray(fold.transform(rows(part))) for part in (rest, held))
         nearest, distances = k_nearest(points, queries, k)
         parts.append(Neighborhoods(held, rest[nearest], distances))
-    asked, indices, distances = (np.concatenate([getattr(part, name) for part in parts]) for name in _FIELDS)
-    rising = np.argsort(asked)
-    return Neighborhoods(asked[rising], indices[rising], distances[rising])
+    found = Neighborhoods.joined(parts)
+    rising = np.argsort(found.rows)
+    return Neighborhoods(found.rows[rising], found.indices[rising], found.distances[rising])
 
 
 def _folds(labels: OrdinalLabels) -> list[tuple[IntArray, IntArray]]:

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.errors import InputError
-from ordrank.estimators.ballots import Ballots
+from ordrank.estimators.ballots import LOCALITIES, Ballots
 from ordrank.estimators.label_positions import place_by_value, place_labels
 from ordrank.estimators.learned_metric import LearnedMetric, check_size, extremes
 from ordrank.estimators.linear_metric import MahalanobisDistance
@@ -357,10 +357,10 @@ class OrdinalMetric(LearnedMetric):
         self._keep(design, design.of_map(B, recipe.nu), path.feature_mean @ B)
         n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(everything)))
         ballots = Ballots(pictures.labelled, grades, n_ballots, rng)
-        order = fit.squared_distances_left_out(ballots.rows)
-        self.locality_ = ballots.choose_locality(order) if _is_auto(self.locality) else float(self.locality)
+        near = ballots.neighborhoods(fit.squared_distances_left_out, _values(self.locality, LOCALITIES))
+        self.locality_ = ballots.choose_locality(near) if _is_auto(self.locality) else float(self.locality)
         if self.mu == 0:
-            self.neighborhoods_ = ballots.neighborhoods(order, self.locality_).renumbered(rows)
+            self.neighborhoods_ = near[self.locality_].renumbered(rows)
 
     def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> Recipe:
         sharpnesses: list[float | None] = [] if self.kernel == "rbf" else [None]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray
-from ordrank.estimators.ballots import USUAL_LOCALITY, Ballots, clearly_more
+from ordrank.estimators.ballots import Ballots, clearly_more
 from ordrank.estimators.order_map import SEARCH_SAMPLES, Design, Pictures, draw_landmarks, feature_map
 
 SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -168,7 +168,7 @@ def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.flo
             asked = {id(trial) for trial in _to_be_graded(so_far)}
             for trial, fit in zip(new, fits, strict=True):
                 if id(trial) in asked:
-                    trial.errors = ballots.errors(fit.squared_distances_left_out(ballots.rows), USUAL_LOCALITY)
+                    trial.errors = ballots.errors(fit.squared_distances_left_out)
             trials += new
     return trials
 

@@ -13,8 +13,6 @@ from ordrank.smoothing.moments import Moments
 _RANK = 1e-12
 # A sample that determines its own position (leverage 1) has no leave-one-out error; this keeps it finite.
 _LEAST_FREEDOM = 1e-9
-# So many rows of a product of all samples stay in the processor's cache.
-_ROWS_AT_ONCE = 100
 
 
 class RidgePath:
@@ -156,14 +154,14 @@ class RidgeFit:
         influence = (path.basis[rows] * self.shrinkage) @ path.basis.T
         influence *= path.root[rows, None] / path.root[None, :]
         influence += (path.weights[rows] / path.total)[:, None]
-        own = path.Y[rows] - self.errors[rows]
+        errors = self.errors[rows]
+        own = path.Y[rows] - errors
         squared = np.zeros_like(influence)
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
-            for column in range(path.Y.shape[1]):
-                moved = influence[part] * self.errors[rows[part], column, None]
-                moved += own[part, column, None] - self.positions[None, :, column]
-                squared[part] += moved**2
+        for column in range(path.Y.shape[1]):
+            moved = influence * errors[:, column, None]
+            moved += own[:, column, None]
+            moved -= self.positions[:, column]
+            squared += np.square(moved, out=moved)
         squared[np.arange(len(rows)), rows] = np.inf
         return squared
 
