@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -84,4 +85,10 @@ def serving(collection, *options):
 @pytest.fixture
 def server(trained):
     with serving(trained) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def module_server(_trained_once, tmp_path_factory):
+    with serving(shutil.copytree(_trained_once, tmp_path_factory.mktemp("served") / "collection")) as server:
         yield server

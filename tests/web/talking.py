@@ -1,0 +1,55 @@
+"""Bytes to and from a real server, as no well-behaved client sends them."""
+
+import re
+import socket
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+
+import uvicorn
+
+from tests.web.conftest import API
+
+UPLOAD = f"POST {API}/queries HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nContent-Type: image/png\r\n"
+
+
+@contextmanager
+def in_a_thread(app, **options):
+    """The port of a real server in this process."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", **options))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(30)
+
+
+def ask_raw(port, text, *, then=lambda connection: None, seconds=30):
+    """What a server answers to bytes; ``then`` sends more."""
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=seconds)) as connection:
+        connection.sendall(text if isinstance(text, bytes) else text.encode("latin-1"))
+        with suppress(OSError):  # the server has heard enough
+            then(connection)
+        return read_answer(connection)
+
+
+def read_answer(connection):
+    answer = b""
+    try:
+        while part := connection.recv(65536):
+            answer += part
+            head, found, body = answer.partition(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head)
+            if found and length and len(body) >= int(length[1]):
+                break
+    except ConnectionError:
+        pass
+    return answer.decode("latin-1")
+
+
+def status(answer):
+    return int(answer.split(" ", 2)[1]) if answer else None
