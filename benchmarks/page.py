@@ -10,8 +10,6 @@ frame for some seconds; frames a second, the last one finished. Prints one JSON 
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import statistics
 import tempfile
@@ -19,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
-from serve import Server, large_collection
-
-from ordrank.experiments.machine import describe_machine
+from serve import Server, large_collection, options_of, tell
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 OPTIONS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage"]
@@ -105,12 +101,9 @@ def turn(page: Page, seconds: float) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=100_000)
+    parser = options_of(__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--work", type=Path, help="where to make the collection; a temporary folder by default")
-    parser.add_argument("--out", type=Path, help="also write the document there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
         work = arguments.work or Path(temporary)
@@ -127,10 +120,7 @@ def main() -> None:
         finally:
             server.kill()
     found = {"pictures": arguments.pictures, "chromium": version, "paint": painted, "map": turned}
-    text = json.dumps(found | describe_machine(), indent=1)
-    if arguments.out:
-        arguments.out.write_text(text + "\n")
-    print(text)
+    tell(found, arguments.out)
 
 
 if __name__ == "__main__":

@@ -162,15 +162,29 @@ def _lost(collection: Path, heard: Heard) -> list[int]:
     ]
 
 
+def options_of(description: str | None) -> argparse.ArgumentParser:
+    """Options of every measurement of a served collection."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pictures", type=int, default=100_000)
+    parser.add_argument("--work", type=Path, help="where to make the collection; a temporary folder by default")
+    parser.add_argument("--out", type=Path, help="also write the document there")
+    return parser
+
+
+def tell(found: dict[str, Any], out: Path | None) -> None:
+    """Print what was measured, on which machine, and keep it if a file is named."""
+    text = json.dumps(found | describe_machine(), indent=1)
+    if out:
+        out.write_text(text + "\n")
+    print(text)
+
+
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=100_000)
+    parser = options_of(__doc__)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--workers", type=int, help="processes of the server; its own choice by default")
-    parser.add_argument("--work", type=Path, help="where to make the collection; a temporary folder by default")
-    parser.add_argument("--out", type=Path, help="also write the document there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         work = arguments.work or Path(temporary)
@@ -199,10 +213,7 @@ def main() -> None:
         "p99_over_p50": round(together["milliseconds"]["all"]["p99"] / together["milliseconds"]["all"]["p50"], 2),
         "killed": killed,
     }
-    text = json.dumps(found | describe_machine(), indent=1)
-    if arguments.out:
-        arguments.out.write_text(text + "\n")
-    print(text)
+    tell(found, arguments.out)
 
 
 if __name__ == "__main__":
