@@ -12,11 +12,10 @@ from operator import getitem
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
-from ordrank.backend import backend_of
+from ordrank.backend import PairOperator, backend_of
 from ordrank.distributed.engine import SMALL_FAN_IN
 from ordrank.distributed.sharded_samples import ShardedSamples, itself
 from ordrank.distributed.shards import Shard
@@ -24,6 +23,7 @@ from ordrank.distributed.sizes import Weighed
 from ordrank.distributed.sums import Frame
 from ordrank.distributed.target_neighbors import Pairs, joined_pairs, pairs_by_second, pairs_of
 from ordrank.estimators.order_map import Design
+from ordrank.objectives.locality import LocalityTerm
 from ordrank.smoothing import RidgeFit
 
 
@@ -37,14 +37,10 @@ class Part(Weighed):
         Of its samples; features have weighted mean zero over all shards, weights the sum 1.
     halo : list of (int, ndarray)
         Samples of other shards that are neighbours: which shard, and which of its rows.
-    incidence : sparse array of shape (P, n + h)
-        +1 and -1 at the ends of a pair, among its samples and then the halo. First the pairs that begin here, then
-        those that only end here, whose pull is needed while their value is another shard's.
-    ends : sparse array of shape (n, P)
-        The same transposed, for its own samples only.
-    n_own : int
-        Pairs that begin here.
-    targets : ndarray of shape (P,)
+    own, others : PairOperator
+        Pairs among its samples and then the halo: those that begin here, and those that only end here, whose pull is
+        needed while their value is another shard's.
+    targets_of_own, targets_of_others : ndarray of shape (P,)
         Squared distances that the pairs should have.
     """
 
@@ -52,10 +48,10 @@ class Part(Weighed):
     Y: NDArray[np.floating]
     weights: NDArray[np.floating]
     halo: list[tuple[int, IntArray]]
-    incidence: Any
-    ends: Any
-    n_own: int
-    targets: FloatArray
+    own: PairOperator
+    others: PairOperator
+    targets_of_own: FloatArray
+    targets_of_others: FloatArray
 
     def images(self, place: int, images: Sequence[NDArray[np.floating]]) -> NDArray[np.floating]:
         """Images of its samples and of the halo."""
@@ -92,8 +88,8 @@ def prepare(
     first_row, stop = int(starts[place]), int(starts[place]) + len(X)
     into = joined_pairs(*end)
     into = into.where((into.first < first_row) | (into.first >= stop))
-    every = joined_pairs(begin, into.where(np.argsort(into.second, kind="stable")))  # near each other in memory
-    rows = np.concatenate([every.first, every.second])
+    into = into.where(np.argsort(into.second, kind="stable"))  # near each other in memory
+    rows = np.concatenate([begin.second, into.first])
     foreign = np.unique(rows[(rows < first_row) | (rows >= stop)])
     owner = np.searchsorted(starts, foreign, side="right") - 1
     halo = [(int(other), foreign[owner == other] - starts[other]) for other in np.unique(owner)]
@@ -102,14 +98,13 @@ def prepare(
         inside = (row >= first_row) & (row < stop)
         return np.where(inside, row - first_row, len(X) + np.searchsorted(foreign, row))
 
+    def operator(pairs: Pairs) -> PairOperator:
+        return backend_of(F).pairs(local(pairs.first), local(pairs.second), len(X) + len(foreign), F)
+
     Y = frame.positions[index].astype(F.dtype)
-    columns = np.column_stack([local(every.first), local(every.second)]).reshape(-1)
-    signs = np.tile(np.array([1, -1], dtype=F.dtype), len(every))
-    shape = len(every), len(X) + len(foreign)
-    incidence = scipy.sparse.csr_array((signs, columns, np.arange(0, len(signs) + 1, 2)), shape=shape)
     share = (weights / features.total).astype(F.dtype)
-    ends = incidence[:, : len(X)].T.tocsr()
-    return Part(F, Y, share, halo, incidence, ends, len(begin), tau * every.squared_distances)
+    targets = tau * begin.squared_distances, tau * into.squared_distances
+    return Part(F, Y, share, halo, operator(begin), operator(into), *targets)
 
 
 @dataclass(frozen=True)
@@ -132,11 +127,6 @@ def image(part: Part, L: FloatArray) -> NDArray[np.floating]:
     return part.features @ L.T.astype(part.features.dtype)
 
 
-def row_dots(a: NDArray[np.floating], b: NDArray[np.floating]) -> FloatArray:
-    """Inner products of the rows of two matrices, in double precision."""
-    return np.asarray(np.einsum("ij,ij->i", a, b, dtype=np.float64))
-
-
 def value_and_gradient(
     part: Part, place: int, images: list[NDArray[np.floating]], mu: float
 ) -> tuple[float, FloatArray]:
@@ -146,10 +136,10 @@ def value_and_gradient(
     residual = Z[:n] - part.Y
     W = part.weights[:, None] * residual
     value = 0.5 * backend.dot(residual, W)
-    differences = part.incidence @ Z
-    excess = row_dots(differences, differences) - part.targets
-    value += mu * backend.dot(excess[: part.n_own], excess[: part.n_own])
-    W += 4 * mu * (part.ends @ (excess.astype(Z.dtype)[:, None] * differences))
+    of_own, pull = LocalityTerm(part.own, part.targets_of_own, mu).value_and_gradient(Z)
+    _, pull_of_others = LocalityTerm(part.others, part.targets_of_others, mu).value_and_gradient(Z)
+    value += of_own
+    W += (pull + pull_of_others)[:n]
     return float(value), np.asarray(W.T @ part.features, dtype=np.float64)
 
 
@@ -165,11 +155,8 @@ def line_polynomial(part: Part, place: int, images: list[NDArray[np.floating]], 
         dot(residual, weighted),
         0.5 * dot(change, weighted),
     )
-    differences = part.incidence[: part.n_own] @ both
-    start, moved = differences[:, :s], differences[:, s:]
-    q = row_dots(start, start) - part.targets[: part.n_own]
-    a, b = row_dots(moved, moved), row_dots(start, moved)
-    return line + mu * np.array([dot(q, q), 4 * dot(q, b), 4 * dot(b, b) + 2 * dot(q, a), 4 * dot(a, b), dot(a, a)])
+    term = LocalityTerm(part.own, part.targets_of_own, mu)
+    return line + np.array(term.line_polynomial(both[:, :s].copy(), both[:, s:].copy()))
 
 
 def added(*parts: Any) -> Any:
