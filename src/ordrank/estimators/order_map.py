@@ -212,10 +212,18 @@ class Design:
 
     def features_of(self, X: Array, nu: float) -> Array:
         """Features (n, p) of a path, where the samples of unit size (n, d) are; samples themselves keep their type."""
-        features = X if self._plain else self.feature_map.beside(X).features(X)
-        if self._rotation is None:
-            return features
-        return backend_of(X).product(features, as_given(self._rotation * self._scales(nu), X))
+        backend, there = backend_of(X), self.feature_map.beside(X)
+        if self._plain and self._rotation is None:
+            return X
+        change = None if self._rotation is None else as_given(self._rotation * self._scales(nu), X)
+        width = self._features.shape[1]
+        features = backend.empty((len(X), width), backend.double(X[:0]))
+        for rows in row_blocks(
+            len(X), width, backend.blocks_at_once(X)
+        ):  # what leads to them is several times as large
+            block = there.features(X[rows])
+            features[rows] = block if change is None else block @ change
+        return features
 
     def scatter(self, nu: float) -> float:
         """Total weighted scatter of the features of its samples."""
