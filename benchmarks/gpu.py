@@ -253,9 +253,9 @@ def same_as_cpu(options: argparse.Namespace, data: dict[str, Any]) -> dict[str, 
 def same_solver(options: argparse.Namespace, X: Any, grade: Any, pairs: TargetNeighbors) -> dict[str, Any]:
     """Solvers with one tolerance and the same neighbours, device against NumPy.
 
-    Flat directions of the objective make components far more sensitive than its value: an iteration more or less is the
-    better part of the difference. So beside it stand the difference after the same number of iterations, that between
-    single and double precision on the device, and that of the values.
+    Flat directions of the objective make components far more sensitive than its value: where the two stop an iteration
+    apart, that step is most of the difference. So beside it stand the difference after the same number of iterations,
+    that between single and double precision on the device, and that of the values.
     """
     of_device = TargetNeighbors(*(a.cpu().numpy() for a in (pairs.first, pairs.second, pairs.squared_distances)))
     checked = metric(options).set_params(tol=options.check_tol)
@@ -335,7 +335,7 @@ def table(document: dict[str, Any]) -> str:
         "| components, difference from NumPy | relative |",
         "|---|---|",
         f"| whole fit of {checks['whole_fit']['samples']:,} samples | {checks['whole_fit']['difference']:.0e} |",
-        f"| solver on {solver['samples']:,} samples, stopped by the same tolerance | {solver['difference']:.0e} |",
+        f"| solver on {solver['samples']:,} samples | {solver['difference']:.0e} |",
         f"| the same, value of the objective | {solver['difference_of_objective']:.0e} |",
         f"| after the same number of iterations | {solver['after_the_same_iterations']['difference']:.0e} |",
     ]
