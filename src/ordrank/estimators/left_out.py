@@ -43,6 +43,13 @@ def fit_metric(metric: Any, X: Any, labels: FloatArray, unlabeled: Any = None) -
         last.fit(X, labels, unlabeled=unlabeled)
 
 
+def nearest_on_host(points: Array, queries: Array, k: int) -> tuple[IntArray, FloatArray]:
+    """The k nearest points of each query and their distances, looked for where the points are, told on the host."""
+    indices, distances = k_nearest(points, queries, k)
+    to_numpy = backend_of(points).to_numpy
+    return to_numpy(indices), to_numpy(distances)
+
+
 def left_out_neighborhoods(
     metric: Any,
     embedding: Array,
@@ -94,16 +101,9 @@ def left_out_neighborhoods(
         return None
 
 
-def _nearest(points: Array, queries: Array, k: int) -> tuple[IntArray, FloatArray]:
-    """Nearest points of some queries, looked for where the points are, on the host."""
-    indices, distances = k_nearest(points, queries, k)
-    to_numpy = backend_of(points).to_numpy
-    return to_numpy(indices), to_numpy(distances)
-
-
 def _plain(points: Array, rows: IntArray, k: int) -> Neighborhoods:
     """Nearest neighbours of some points among the others."""
-    indices, distances = _nearest(points, points[backend_of(points).indices(rows, points)], k + 1)
+    indices, distances = nearest_on_host(points, points[backend_of(points).indices(rows, points)], k + 1)
     own = indices == rows[:, None]
     own[~own.any(axis=1), -1] = True  # among so many copies of itself that it was not found
     shape = len(rows), k
@@ -137,7 +137,7 @@ def _by_folds(
         points, queries = (fold.transform(rows(part)) for part in (rest, held))
         if not is_tensor(points):
             points, queries = np.asarray(points), np.asarray(queries)
-        nearest, distances = _nearest(points, queries, k)
+        nearest, distances = nearest_on_host(points, queries, k)
         parts.append(Neighborhoods(held, rest[nearest], distances))
     asked, indices, distances = (np.concatenate([getattr(part, name) for part in parts]) for name in _FIELDS)
     rising = np.argsort(asked)

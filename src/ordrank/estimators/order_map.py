@@ -212,15 +212,14 @@ class Design:
 
     def features_of(self, X: Array, nu: float) -> Array:
         """Features (n, p) of a path, where the samples of unit size (n, d) are; samples themselves keep their type."""
-        backend, there = backend_of(X), self.feature_map.beside(X)
         if self._plain and self._rotation is None:
             return X
+        backend, there = backend_of(X), self.feature_map.beside(X)
         change = None if self._rotation is None else as_given(self._rotation * self._scales(nu), X)
         width = self._features.shape[1]
         features = backend.empty((len(X), width), backend.double(X[:0]))
-        for rows in row_blocks(
-            len(X), width, backend.blocks_at_once(X)
-        ):  # what leads to them is several times as large
+        # What leads to features is several times as large as they are.
+        for rows in row_blocks(len(X), width, backend.blocks_at_once(X)):
             block = there.features(X[rows])
             features[rows] = block if change is None else block @ change
         return features

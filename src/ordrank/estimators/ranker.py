@@ -11,15 +11,14 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ordrank._types import Array, FloatArray, IntArray, Ranking
-from ordrank.backend import as_given, backend_of, is_tensor, tensor_samples
+from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.errors import InputError, NeighborsCappedWarning, warn_caller
 from ordrank.estimators.ballots import clearly_more, numbers_of_votes
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
-from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods
+from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods, nearest_on_host
 from ordrank.estimators.ordinal_metric import OrdinalMetric
 from ordrank.estimators.parameters import check_choice, check_integer
-from ordrank.estimators.tensors import checked_labels, checked_tensor
-from ordrank.neighbors import k_nearest
+from ordrank.estimators.tensors import checked_labels, checked_tensor, finite_tensor
 from ordrank.votes import count_votes
 
 _LENIENT: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
@@ -210,12 +209,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
     def _embed(self, X: ArrayLike | Array) -> Array:
         """Samples in the space of the metric, checked."""
         embedded = X if isinstance(self.metric_, str) else self.metric_.transform(X)
-        if not is_tensor(embedded):
-            return check_array(embedded, dtype=[np.float64, np.float32])
-        samples = tensor_samples(embedded, None)
-        if not backend_of(samples).all_finite(samples):
-            raise InputError("Input X contains NaN or infinity; leave those samples out or fill them in")
-        return samples
+        return finite_tensor(embedded) if is_tensor(embedded) else check_array(embedded, dtype=[np.float64, np.float32])
 
     def _queries(self, X: ArrayLike | Array) -> Array:
         """Queries in the space of the metric, where the training samples are."""
@@ -235,12 +229,12 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         return as_given(values, X) if self._labels.names is None else self._labels.decode(values)
 
     def _nearest(self, queries: Array, k: int, members: IntArray | None = None) -> tuple[IntArray, FloatArray]:
-        """Nearest training samples of each query, or those of some ``members``, and their distances; on the host."""
-        backend, points = backend_of(self.embedding_), self.embedding_
-        if members is not None:
-            points = points[backend.indices(members, points)]
-        indices, distances = (backend.to_numpy(found) for found in k_nearest(points, queries, k))
-        return indices if members is None else members[indices], distances
+        """Nearest training samples of each query, or those among some ``members``, and their distances."""
+        points = self.embedding_
+        if members is None:
+            return nearest_on_host(points, queries, k)
+        indices, distances = nearest_on_host(points[backend_of(points).indices(members, points)], queries, k)
+        return members[indices], distances
 
     def _grade(self, queries: Array) -> FloatArray:
         """Votes of the nearest neighbours, as a number for each query."""

@@ -29,9 +29,14 @@ def checked_tensor(
             f"Found a tensor with {len(X)} sample(s) and {X.shape[1]} feature(s) while a minimum of "
             f"{ensure_min_samples} and 1 is required"
         )
-    samples = tensor_samples(X, device)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
-    if ensure_all_finite and not backend_of(samples).all_finite(samples):
+    return finite_tensor(X, device) if ensure_all_finite else tensor_samples(X, device)
+
+
+def finite_tensor(X: Any, device: str | None = None) -> Array:
+    """Numbers of single or double precision, none of them infinite or NaN."""
+    samples = tensor_samples(X, device)
+    if not backend_of(samples).all_finite(samples):
         raise InputError("Input X contains NaN or infinity; leave those samples out or fill them in")
     return samples
 
