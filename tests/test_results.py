@@ -199,6 +199,24 @@ def test_a_gpu_is_used_well():
     assert found["same_as_cpu"]["neighbours_at_full_size"]["rows_that_differ_from_brute_force"] == 0
 
 
+DEFAULT_ON_A_GPU = RESULTS / "gpu_default.json"
+
+
+@pytest.mark.skipif(not DEFAULT_ON_A_GPU.exists(), reason="benchmarks/gpu_default.py has no committed result")
+def test_the_default_model_leaves_no_gpu_waiting_long():
+    found = json.loads(DEFAULT_ON_A_GPU.read_text())
+    document = (ROOT / "docs" / "devices.md").read_text()
+    for row in found["fits"]:
+        assert (row["samples"], found["options"]["features"]) == (1_000_000, 512)
+        times = " | ".join(f"{row[f'{name}_seconds']:.3f} s" for name in ("fit", "choice", "neighbours", "rest"))
+        errors = f"{row['mae_learned']:.3f} | {row['mae_euclidean']:.3f}"
+        assert f"| {row['model']} | {row['kernel']} | {times} | {errors} |" in document
+        assert row["mae_learned"] < row["mae_euclidean"]
+    for row in found["same_as_cpu"]:
+        assert row["kernels"][0] == row["kernels"][1]
+        assert row["positions"] <= (1e-3 if row["precision"] == "float32" else 1e-6)
+
+
 def page_lines():
     load, page = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("serve", "page"))
     one, many = load["one"], load["many"]

@@ -106,7 +106,7 @@ class SolverResult:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The most relevant training samples for each query, nearest first.
+    """The most relevant training samples for each query, nearest first; tensors where the queries were one.
 
     Attributes
     ----------

@@ -89,6 +89,57 @@ def test_thin_products(backend, like, shape):
     np.testing.assert_allclose(host(backend.transposed_product(W, X)), expected, atol=tolerance * n**0.5)
 
 
+def test_a_product_is_of_the_higher_precision(backend, like):
+    a, double = backend.asarray([[1.0, 2.0]], like), backend.double(backend.asarray([[3.0], [4.0]], like))
+    found = backend.product(a, double)
+    assert found.dtype == double.dtype
+    assert backend.product(a, backend.asarray([[3.0], [4.0]], like)).dtype == like.dtype
+    np.testing.assert_array_equal(host(found), [[11.0]])
+
+
+def test_triangular_systems(backend, like):
+    a, b = backend.asarray([[2.0, 0.0], [1.0, 4.0]], like), backend.asarray([[2.0, 4.0], [9.0, 2.0]], like)
+    np.testing.assert_allclose(host(backend.solve_lower(a, b)), [[1, 2], [2, 0]])
+
+
+def test_results_are_written_where_they_are_wanted(backend, like):
+    a, room = backend.asarray(np.arange(6.0).reshape(3, 2), like), backend.empty((3, 4), like)
+    assert room.dtype == like.dtype
+    backend.subtract(a, a[0], room[:, :2])
+    backend.multiply(a, 2.0, room[:, 2:])
+    np.testing.assert_array_equal(host(room), [[0, 0, 0, 2], [2, 2, 4, 6], [4, 4, 8, 10]])
+    powers = backend.asarray([0.0, 1.0], like)
+    np.testing.assert_allclose(host(backend.exp(powers)), [1, np.e], rtol=1e-6)
+    np.testing.assert_allclose(host(powers), [1, np.e], rtol=1e-6)
+
+
+def test_squared_lengths_and_distances(backend, like):
+    rng = np.random.default_rng(0)
+    a, b = (backend.double(backend.asarray(rng.normal(size=(n, 4)), like)) for n in (6, 3))
+    expected = ((host(a)[:, None] - host(b)) ** 2).sum(axis=2)
+    np.testing.assert_allclose(host(backend.squared_distances(a, b)), expected, atol=1e-12)
+    np.testing.assert_allclose(host(backend.squared_lengths(a)), (host(a) ** 2).sum(axis=1))
+    far = 1e8 + a
+    assert (host(backend.squared_distances(far, far + 0)) >= 0).all()
+    assert not host(backend.squared_distances(far, far)).diagonal().any()
+
+
+def test_sums_of_a_block_keep_their_digits(backend, like):
+    """As many times the smallest blocks as are taken at once, at the precision in which they are summed."""
+    rows = 2048 * backend.blocks_at_once(like)
+    a = backend.summable(backend.asarray(np.random.default_rng(0).normal(size=(rows, 3)), like))
+    exact = host(a).astype(np.float64)
+    np.testing.assert_allclose(host(a.T @ a), exact.T @ exact, atol=1e-6 * rows)
+
+
+def test_sums_of_many_single_rows_keep_their_digits(place):
+    """As a solver needs them where terms cancel; sums of single precision would be more than twice as wrong."""
+    n, rng = 200_000, np.random.default_rng(0)
+    W, X = (put(rng.normal(size=(n, width)).astype(np.float32), place) for width in (4, 6))
+    exact = host(W).astype(np.float64).T @ host(X)
+    np.testing.assert_allclose(host(backend_of(W).transposed_product(W, X)), exact, atol=1e-5 * n**0.5)
+
+
 def test_group_sums(backend, like):
     a = backend.asarray(np.arange(8.0).reshape(4, 2), like)
     sums = backend.group_sums(a, backend.indices([2, 0, 2, 0], like), 3)

@@ -206,6 +206,8 @@ def test_wrong_arguments_are_said(da, client, in_shards):
             metric.fit(*arguments, client=client)
     with pytest.raises(InputError, match="must be a number"):
         DaskOrdinalMetric(alpha=-1.0).fit(lazy, labels, client=client)
+    with pytest.raises(InputError, match="workers compute on their CPUs, not on device='cuda'; leave device at None"):
+        DaskOrdinalMetric(device="cuda").fit(lazy, labels, client=client)
     with pytest.raises(InputError, match="4 features"):
         metric.fit(lazy, labels, client=client).transform(lazy[:, :2])
     with pytest.raises(InputError, match="exceeds"):

@@ -10,7 +10,9 @@ from sklearn.base import clone
 
 from ordrank import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError
+from ordrank.estimators import order_map, ordinal_metric
 from tests.contracts.places import PLACES, host, put
+from tests.estimators.test_many_samples import noisy
 
 METRICS = {
     "paper": CMDSMetric(2, gamma=1e-2, mu=1e-4, scale="fixed", max_iter=50),
@@ -18,10 +20,19 @@ METRICS = {
     "free scale": CMDSMetric(2, solver="fast", init=np.full((2, 6), 0.2), mu=1.0),
     "ldmlr, unit": LDMLR(mu=1e-5, max_iter=20),
     "ldmlr, exact": LDMLR(mu=1.0, step="exact", max_iter=500),
+    "ordinal": OrdinalMetric(kernel="linear", alpha=0.1, locality=0.2),
+    "ordinal, local term": OrdinalMetric(kernel="linear", alpha=0.1, locality=0.0, mu=0.1, tol=1e-10),
 }
 TENSORS = [place for place in PLACES if place != "numpy"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(autouse=True)
+def _few_drawn(monkeypatch):
+    """So that the default model has samples to go over where they are."""
+    for module in (ordinal_metric, order_map):
+        monkeypatch.setattr(module, "SEARCH_SAMPLES", 60)
 
 
 @pytest.fixture(params=METRICS)
@@ -108,62 +119,205 @@ def test_survives_pickling(metric, place, graded):
         (lambda X, y: (X, None), "y"),
     ],
 )
-def test_bad_tensors_have_a_clear_error(place, graded, change, complaint):
+@pytest.mark.parametrize("kind", ["fast", "ordinal"])
+def test_bad_tensors_have_a_clear_error(place, graded, change, complaint, kind):
     X, y = change(put(graded[0], place), put(graded[1], place))
     with pytest.raises(ValueError, match=complaint):
-        METRICS["fast"].fit(X, y)
+        METRICS[kind].fit(X, y)
 
 
-def test_queries_of_another_width_are_refused(place, graded):
+@pytest.mark.parametrize("kind", ["fast", "ordinal"])
+def test_queries_of_another_width_are_refused(place, graded, kind):
     X = put(graded[0], place)
-    metric = fitted(clone(METRICS["fast"]), X, graded[1])
+    metric = fitted(clone(METRICS[kind]), X, graded[1])
     with pytest.raises(ValueError, match="expecting 6 features"):
         metric.transform(X[:, :5])
     with pytest.raises(InputError, match=r"pairs must have the shape \(n_pairs, 2, 6\)"):
         metric.pair_distance(X)
 
 
-def test_other_types_follow_the_rules_for_arrays(place, graded):
+@pytest.mark.parametrize("kind", ["fast", "ordinal"])
+def test_other_types_follow_the_rules_for_arrays(place, graded, kind):
     X = put(np.round(4 * graded[0]), place)
-    metric = clone(METRICS["fast"])
+    metric = clone(METRICS[kind])
     assert str(fitted(metric, X.int(), graded[1]).components_.dtype) == "torch.float64"
     assert str(fitted(metric, X.half(), graded[1]).components_.dtype) == "torch.float32"
 
 
-def test_the_default_model_takes_tensors_of_the_cpu_and_refuses_others(place, graded):
-    X, y = graded
-    there = put(X, place)
-    metric = OrdinalMetric(kernel="linear", alpha=0.1, locality=0.2)
-    if place == "cuda":
-        with pytest.raises(InputError, match=r"OrdinalMetric computes on the CPU; give it X.cpu\(\)"):
-            metric.fit(there, y)
-        return
-    expected = clone(metric).fit(X, y).transform(X)
-    found = metric.fit(there, put(y, place)).transform(there)
-    assert type(found) is type(there)
-    np.testing.assert_array_equal(host(found), expected)
-    assert type(metric.pair_distance(there[:8].reshape(4, 2, 6))) is type(there)
+# --- the default model --------------------------------------------------------------------------------------------
+
+MAPS = {
+    "chosen": OrdinalMetric(),
+    "balanced": OrdinalMetric(kernel="linear", class_weight="balanced"),
+    "local term": OrdinalMetric(kernel="linear", mu=0.1, tol=1e-10),
+    "kernel": OrdinalMetric(kernel="rbf", sharpness=0.5, alpha=1e-3),
+    "kernel, local term": OrdinalMetric(kernel="rbf", sharpness=0.5, alpha=1e-2, mu=0.1, tol=1e-10),
+}
 
 
-def test_a_ranker_takes_tensors_of_the_cpu(graded):
-    if "torch" not in PLACES:
-        pytest.skip("torch is not installed")
-    X, y = graded
-    ranker = OrdinalRanker(METRICS["fast"], n_neighbors=3, weights="distance")
-    expected = clone(ranker).fit(X, y).predict(X + 0.1)
-    np.testing.assert_array_equal(ranker.fit(put(X, "torch"), y).predict(put(X + 0.1, "torch")), expected)
+@pytest.fixture(params=MAPS)
+def learned(request):
+    return clone(MAPS[request.param])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("features", [8, 90])  # more than are drawn: a linear map is then one of coordinates
+def test_the_default_model_is_the_same_everywhere(learned, place, dtype, features):
+    X, y = noisy(400, features, dtype)
+    weights = np.random.default_rng(0).uniform(0, 2, len(X)).round()
+    expected = fitted_with(clone(learned), X, y, weights)
+    found = fitted_with(learned, put(X, place), put(y, place), put(weights, place))
+    for name in ("kernel_", "sharpness_", "locality_"):
+        assert getattr(found, name) == getattr(expected, name)
+    tolerance = 2e-4 if dtype == np.float32 else 1e-8
+    there, Z = found.transform(put(X, place)), expected.transform(X)
+    assert there.dtype == put(X, place).dtype
+    np.testing.assert_allclose(host(there), Z, atol=tolerance * np.abs(Z).max())
+    pairs = X[:8].reshape(4, 2, features)
+    np.testing.assert_allclose(host(found.pair_distance(put(pairs, place))), expected.pair_distance(pairs), rtol=1e-3)
+
+
+def fitted_with(metric, X, y, weights):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return metric.fit(X, y, sample_weight=weights)
+
+
+def test_of_few_samples_the_default_model_is_the_hosts(learned, place):
+    X, y = noisy(50, 8)
+    expected = fitted(clone(learned), X, y).transform(X)
+    np.testing.assert_allclose(host(fitted(learned, put(X, place), y).transform(put(X, place))), expected, rtol=1e-9)
+
+
+def test_the_default_model_goes_over_samples_where_they_are(place, monkeypatch):
+    """On a device are the sums over all samples, their neighbours, and the solver."""
+    seen = []
+
+    def spy(module, name, argument):
+        original = getattr(module, name)
+
+        def watched(*arguments, **named):
+            seen.append((name, arguments[argument]))
+            return original(*arguments, **named)
+
+        monkeypatch.setattr(module, name, watched)
+
+    spy(order_map, "moments_of", 1)
+    spy(ordinal_metric, "target_neighbors", 0)
+    spy(ordinal_metric, "with_local_term", 1)
+    X, y = noisy(400, 8)
+    for device, given in ((None, put(X, place)), ("cuda" if place == "cuda" else None, X)):
+        seen.clear()
+        metric = fitted(OrdinalMetric(kernel="linear", mu=0.1, device=device), given, y)
+        assert [name for name, _ in seen] == ["moments_of", "target_neighbors", "with_local_term"]
+        computed_on = put(X, place) if device or given is not X else X
+        assert all(type(array) is type(computed_on) for _, array in seen)
+        assert given is X or all(array.device == given.device for _, array in seen)
+        assert type(metric.components_) is type(given)
+
+
+def test_unlabelled_tensors_join_the_graph(place):
+    X, y = noisy(300, 8)
+    others = noisy(100, 8, seed=1)[0]
+    metric = OrdinalMetric(kernel="rbf", sharpness=0.5, alpha=1e-3, nu=100.0)
+    expected = clone(metric).fit(X, y, unlabeled=others).transform(X)
+    found = metric.fit(put(X, place), y, unlabeled=put(others, place)).transform(put(X, place))
+    np.testing.assert_allclose(host(found), expected, atol=1e-8)
+    with pytest.raises(ValueError, match="8 features"):
+        metric.fit(put(X, place), y, unlabeled=put(others[:, :5], place))
+
+
+def test_a_map_learned_elsewhere_maps_both_kinds(learned, place):
+    X, y = noisy(400, 8)
+    fitted(learned, X, y)
+    np.testing.assert_allclose(host(learned.transform(put(X, place))), learned.transform(X), atol=1e-9)
+    single = learned.transform(X.astype(np.float32))
+    assert single.dtype == np.float32
+    there = learned.transform(put(X.astype(np.float32), place))
+    np.testing.assert_allclose(host(there), single, atol=1e-4)
+
+
+# --- grading and ranking ------------------------------------------------------------------------------------------
+
+RANKERS = {
+    "default": OrdinalRanker(),
+    "other metric": OrdinalRanker(METRICS["fast"]),
+    "plain": OrdinalRanker("passthrough"),
+    "mean": OrdinalRanker(MAPS["local term"], n_neighbors=5, aggregate="mean", weights="uniform"),
+}
+
+
+@pytest.mark.parametrize("ranker", RANKERS.values(), ids=RANKERS)
+@pytest.mark.parametrize("within_grade", [False, True])
+def test_rankers_answer_tensors_with_tensors(ranker, place, within_grade):
+    X, y = noisy(300, 8)
+    queries = noisy(40, 8, seed=1)[0]
+    expected = fitted(clone(ranker), X, y)
+    found = fitted(clone(ranker), put(X, place), put(y, place))
+    assert (found.n_neighbors_, found.weights_) == (expected.n_neighbors_, expected.weights_)
+    asked = put(queries, place)
+    assert found.predict(asked).device == asked.device
+    np.testing.assert_allclose(host(found.predict(asked)), expected.predict(queries), atol=1e-6)
+    assert found.score(asked, put(np.arange(40.0) % 5, place)) == pytest.approx(
+        expected.score(queries, np.arange(40.0) % 5)
+    )
+    ranking, known = (one.rank(X, 7, within_grade=within_grade) for one, X in ((found, asked), (expected, queries)))
+    for name in ("indices", "distances", "labels"):
+        assert getattr(ranking, name).device == asked.device
+        np.testing.assert_allclose(host(getattr(ranking, name)), getattr(known, name), atol=1e-6)
+    # Whatever it was fitted with, the answer is of the kind of the question.
+    assert isinstance(found.predict(queries), np.ndarray)
+    assert expected.predict(asked).device == asked.device
+    np.testing.assert_array_equal(found.rank(queries, 7).indices, host(expected.rank(asked, 7).indices))
+
+
+def test_names_of_grades_are_no_numbers(place):
+    pandas = pytest.importorskip("pandas")
+    X, y = noisy(200, 8)
+    names = pandas.Categorical.from_codes(y.astype(int), list("abcde"), ordered=True)
+    ranker = OrdinalRanker(n_neighbors=3).fit(put(X, place), names)
+    assert set(ranker.predict(put(X, place))) <= set("abcde")
+    assert ranker.rank(put(X, place), 3).labels.shape == (200, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda X, y: (X[0], y), "Expected 2D array, got 1D tensor"),
+        (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
+        (lambda X, y: (X / 0, y), "NaN or infinity"),
+        (lambda X, y: (X, 0 * y), "have the same label"),
+        (lambda X, y: (X, None), "y"),
+    ],
+)
+@pytest.mark.parametrize("ranker", [OrdinalRanker(), OrdinalRanker("passthrough")])
+def test_rankers_have_clear_errors_for_bad_tensors(place, graded, ranker, change, complaint):
+    X, y = change(put(graded[0], place), put(graded[1], place))
+    with pytest.raises(ValueError, match=complaint):
+        clone(ranker).fit(X, y)
+
+
+def test_rankers_refuse_queries_of_another_width(place, graded):
+    ranker = OrdinalRanker(n_neighbors=3).fit(put(graded[0], place), graded[1])
+    with pytest.raises(ValueError, match="expecting 6 features"):
+        ranker.predict(put(graded[0][:, :5], place))
+
+
+# --- devices that are not there -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("device", ["gpu", 0, "cuda0"])
-def test_unknown_devices_are_named(graded, device):
+@pytest.mark.parametrize("metric", [CMDSMetric(), OrdinalMetric()])
+def test_unknown_devices_are_named(graded, metric, device):
     with pytest.raises(InputError, match="device must be None, 'cpu' or 'cuda'"):
-        CMDSMetric(device=device).fit(*graded)
+        clone(metric).set_params(device=device).fit(*graded)
 
 
 @pytest.mark.skipif("cuda" in PLACES or not TENSORS, reason="needs torch and no CUDA device")
 def test_a_missing_device_is_said_before_anything_is_computed(graded):
-    with pytest.raises(InputError, match="needs a CUDA device, and torch finds none"):
-        LDMLR(device="cuda").fit(*graded)
+    for metric in (LDMLR(device="cuda"), OrdinalMetric(device="cuda")):
+        with pytest.raises(InputError, match="needs a CUDA device, and torch finds none"):
+            metric.fit(*graded)
 
 
 def test_without_torch_the_way_to_install_it_is_said(graded, monkeypatch):

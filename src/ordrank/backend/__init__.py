@@ -97,6 +97,30 @@ class Backend(Protocol):
         """AᵀB of two tall matrices (n, s) and (n, d), in their precision."""
         ...
 
+    def product(self, a: Array, b: Array) -> Array:
+        """AB in the higher of their precisions."""
+        ...
+
+    def solve_lower(self, a: Array, b: Array) -> Array:
+        """A⁻¹B of a lower triangular matrix (p, p)."""
+        ...
+
+    def subtract(self, a: Array, b: Array, out: Array) -> Array:
+        """A - B, written to ``out``, which is returned."""
+        ...
+
+    def multiply(self, a: Array, factor: float, out: Array) -> Array:
+        """A times a number, written to ``out``, which is returned."""
+        ...
+
+    def empty(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Room for an array of the type and on the device of ``like``."""
+        ...
+
+    def exp(self, a: Array) -> Array:
+        """The exponential of every element, in place."""
+        ...
+
     def group_sums(self, a: Array, group: Array, n_groups: int) -> Array:
         """Sums of the rows of each group: (n, d) -> (n_groups, d)."""
         ...
@@ -109,6 +133,14 @@ class Backend(Protocol):
         """Elements of a temporary array that is large enough to be fast and small enough to fit where ``a`` is."""
         ...
 
+    def blocks_at_once(self, a: Array) -> int:
+        """How many blocks that fit a processor's cache are taken at once where ``a`` is."""
+        ...
+
+    def summable(self, a: Array) -> Array:
+        """A block of rows in the precision in which products of it are to be summed."""
+        ...
+
     def coarse(self, a: Array) -> Array:
         """The array in the precision in which products are fastest where it is."""
         ...
@@ -119,6 +151,14 @@ class Backend(Protocol):
 
     def lengths(self, a: Array) -> Array:
         """Euclidean norms along the last axis."""
+        ...
+
+    def squared_lengths(self, a: Array) -> Array:
+        """Their squares."""
+        ...
+
+    def squared_distances(self, a: Array, b: Array) -> Array:
+        """Squared distances (n, m) between the rows of two matrices of doubles, through their product."""
         ...
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:

@@ -11,8 +11,9 @@ import torch
 import triton
 import triton.language as tl
 
-# Rows that a sum over all rows gives to one program.
-_ROWS_OF_A_PART = 8192
+# Rows that a sum over all rows gives to one program. It sums them in single precision, so they are few; the sums of
+# the programs are added in double.
+_ROWS_OF_A_PART = 2048
 # The widest map for which the thin products below are meant; beyond, the library's are as good.
 MOST_COLUMNS = 64
 

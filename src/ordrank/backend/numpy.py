@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
 from ordrank._types import Array, FloatArray, IntArray
@@ -136,6 +137,30 @@ class NumpyBackend:
             total += a[start : start + _ROWS_AT_ONCE].T @ b[start : start + _ROWS_AT_ONCE]
         return total.astype(a.dtype)
 
+    def product(self, a: Array, b: Array) -> Array:
+        """AB."""
+        return a @ b
+
+    def solve_lower(self, a: Array, b: Array) -> Array:
+        """A⁻¹B by SciPy."""
+        return scipy.linalg.solve_triangular(a, b, lower=True, check_finite=False)
+
+    def subtract(self, a: Array, b: Array, out: Array) -> Array:
+        """A - B."""
+        return np.subtract(a, b, out=out)
+
+    def multiply(self, a: Array, factor: float, out: Array) -> Array:
+        """A times a number."""
+        return np.multiply(a, factor, out=out)
+
+    def empty(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Room for an array of the type of ``like``."""
+        return np.empty(shape, dtype=like.dtype)
+
+    def exp(self, a: Array) -> Array:
+        """The exponential, in place."""
+        return np.exp(a, out=a)
+
     def group_sums(self, a: Array, group: Array, n_groups: int) -> Array:
         """Sums of the rows of each group through its sparse indicator matrix."""
         ones = np.ones(len(group), dtype=a.dtype)
@@ -150,6 +175,14 @@ class NumpyBackend:
         """So many that a block fits a processor's cache and memory alike."""
         return _BLOCK_ELEMENTS
 
+    def blocks_at_once(self, a: Array) -> int:
+        """One."""
+        return 1
+
+    def summable(self, a: Array) -> Array:
+        """Itself: blocks are small, and the sums over them of double precision."""
+        return a
+
     def coarse(self, a: Array) -> Array:
         """Float32."""
         return a.astype(np.float32)
@@ -159,8 +192,23 @@ class NumpyBackend:
         return a @ b.T
 
     def lengths(self, a: Array) -> Array:
-        """Norms along the last axis; einsum needs no array of squares."""
-        return np.sqrt(np.einsum("...i,...i->...", a, a))
+        """Norms along the last axis."""
+        return np.sqrt(self.squared_lengths(a))
+
+    def squared_lengths(self, a: Array) -> Array:
+        """Their squares; einsum needs no array of squares."""
+        return np.einsum("...i,...i->...", a, a)
+
+    def squared_distances(self, a: Array, b: Array) -> Array:
+        """‖a‖² - 2ab + ‖b‖²; what rounding made negative is zero, and so is the distance of a row from itself."""
+        squared = a @ b.T
+        squared *= -2
+        squared += self.squared_lengths(a)[:, None]
+        squared += self.squared_lengths(b)
+        np.maximum(squared, 0, out=squared)
+        if a is b:
+            np.fill_diagonal(squared, 0)
+        return squared
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
         """Distances by differences in float64."""

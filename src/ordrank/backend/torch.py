@@ -18,6 +18,8 @@ except ImportError as error:
 # Elements of the largest temporary array: on a CPU as with NumPy, on a GPU 1.6 GB of single precision.
 _BLOCK_ELEMENTS = {"cpu": 4_000_000, "cuda": 400_000_000}
 _ROWS_AT_ONCE = 65536
+# Rows whose products are summed in single precision; a solver stops early where sums of many more lose digits.
+_ROWS_OF_A_SUM = 4096
 
 
 def _kernels(a: Array) -> Any:
@@ -173,11 +175,41 @@ class TorchBackend:
         return kernels.thin_product(a, b)
 
     def transposed_product(self, a: Array, b: Array) -> Array:
-        """AᵀB."""
-        kernels = _kernels(a)
-        if kernels is None or a.dtype != torch.float32 or a.shape[1] > kernels.MOST_COLUMNS:
+        """AᵀB; sums of many single-precision rows are sums of blocks, in double."""
+        if a.dtype == torch.float64:
             return a.T @ b
-        return kernels.transposed_product(a, b)
+        kernels = _kernels(a)
+        if kernels is not None and a.shape[1] <= kernels.MOST_COLUMNS:
+            return kernels.transposed_product(a, b)
+        total = torch.zeros(a.shape[1], b.shape[1], dtype=torch.float64, device=a.device)
+        for start in range(0, len(a), _ROWS_OF_A_SUM):
+            total += a[start : start + _ROWS_OF_A_SUM].T @ b[start : start + _ROWS_OF_A_SUM]
+        return total.to(a.dtype)
+
+    def product(self, a: Array, b: Array) -> Array:
+        """AB in the higher of their precisions."""
+        dtype = torch.promote_types(a.dtype, b.dtype)
+        return a.to(dtype) @ b.to(dtype)
+
+    def solve_lower(self, a: Array, b: Array) -> Array:
+        """A⁻¹B on the device."""
+        return torch.linalg.solve_triangular(a, b, upper=False)
+
+    def subtract(self, a: Array, b: Array, out: Array) -> Array:
+        """A - B."""
+        return torch.sub(a, b, out=out)
+
+    def multiply(self, a: Array, factor: float, out: Array) -> Array:
+        """A times a number."""
+        return torch.mul(a, factor, out=out)
+
+    def empty(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Room for a tensor of the type and on the device of ``like``."""
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+
+    def exp(self, a: Array) -> Array:
+        """The exponential, in place."""
+        return a.exp_()
 
     def group_sums(self, a: Array, group: Array, n_groups: int) -> Array:
         """Sums of the rows of each group, one group after the other."""
@@ -193,6 +225,14 @@ class TorchBackend:
         """As many as the device likes."""
         return _BLOCK_ELEMENTS[a.device.type]
 
+    def blocks_at_once(self, a: Array) -> int:
+        """A GPU is busy with sixteen."""
+        return 16 if a.is_cuda else 1
+
+    def summable(self, a: Array) -> Array:
+        """Double: a GPU sums the products of a large block, and where it is told so in less than single precision."""
+        return a.double()
+
     def coarse(self, a: Array) -> Array:
         """Half precision on a GPU, single on a CPU."""
         return a.half() if a.is_cuda else a.float()
@@ -204,6 +244,16 @@ class TorchBackend:
     def lengths(self, a: Array) -> Array:
         """Norms along the last axis."""
         return torch.linalg.vector_norm(a, dim=-1)
+
+    def squared_lengths(self, a: Array) -> Array:
+        """Their squares."""
+        return a.square().sum(dim=-1)
+
+    def squared_distances(self, a: Array, b: Array) -> Array:
+        """‖a‖² - 2ab + ‖b‖²; what rounding made negative is zero, and so is the distance of a row from itself."""
+        squared = torch.addmm(self.squared_lengths(b), a, b.T, alpha=-2)
+        squared.add_(self.squared_lengths(a)[:, None]).clamp_(min=0)
+        return squared.fill_diagonal_(0) if a is b else squared
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
         """Distances by differences in float64."""

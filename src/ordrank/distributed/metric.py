@@ -32,9 +32,9 @@ class DaskOrdinalMetric(OrdinalMetric):
     shards. What is chosen automatically is chosen on the same 1500 drawn samples, the only ones that travel. A worker
     that is lost costs the time to repeat its share.
 
-    Parameters are those of :class:`~ordrank.OrdinalMetric`, and so are the fitted attributes. ``neighborhoods_`` are
-    among the drawn samples. The fitted metric needs no cluster: ``transform`` maps arrays of NumPy at once, and those
-    of Dask lazily.
+    Parameters are those of :class:`~ordrank.OrdinalMetric`, except that workers have no ``device``, and so are the
+    fitted attributes. ``neighborhoods_`` are among the drawn samples. The fitted metric needs no cluster: ``transform``
+    maps arrays of NumPy at once, and those of Dask lazily.
 
     Attributes
     ----------
@@ -66,6 +66,8 @@ class DaskOrdinalMetric(OrdinalMetric):
             Itself. If the fit fails it is as it was.
         """
         self._check_parameters()
+        if self.device is not None:
+            raise InputError(f"workers compute on their CPUs, not on device={self.device!r}; leave device at None")
         engine = Engine(client)
         learner = copy(self)
         with engine.watched():

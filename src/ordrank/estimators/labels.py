@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -40,6 +40,11 @@ class OrdinalLabels:
     def counts(self) -> IntArray:
         """Samples of each label, (m,)."""
         return np.bincount(backend_of(self.index).to_numpy(self.index), minlength=len(self.distinct))
+
+    def on_host(self) -> OrdinalLabels:
+        """The same, with arrays instead of tensors."""
+        to_numpy = backend_of(self.index).to_numpy
+        return replace(self, values=backend_of(self.values).to_numpy(self.values), index=to_numpy(self.index))
 
     def encode(self, y: Any) -> Any:
         """Numbers for other labels of the same kind; names are matched by name, not by their own order."""

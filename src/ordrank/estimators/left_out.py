@@ -8,12 +8,12 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
-from ordrank._types import FloatArray, IntArray
+from ordrank._types import Array, FloatArray, IntArray
+from ordrank.backend import backend_of, is_tensor
 from ordrank.errors import InputError, warn_caller
 from ordrank.estimators.ballots import Neighborhoods
 from ordrank.estimators.labels import OrdinalLabels
@@ -25,7 +25,7 @@ FOLDS = 5
 ASKED = 1500
 
 
-def fit_metric(metric: Any, X: ArrayLike, labels: FloatArray, unlabeled: ArrayLike | None = None) -> None:
+def fit_metric(metric: Any, X: Any, labels: FloatArray, unlabeled: Any = None) -> None:
     """Fit a metric, which may be a pipeline or ``"passthrough"``, with unlabelled samples if there are any."""
     if isinstance(metric, str):
         return
@@ -42,12 +42,19 @@ def fit_metric(metric: Any, X: ArrayLike, labels: FloatArray, unlabeled: ArrayLi
         last.fit(X, labels, unlabeled=unlabeled)
 
 
+def nearest_on_host(points: Array, queries: Array, k: int) -> tuple[IntArray, FloatArray]:
+    """The k nearest points of each query and their distances, looked for where the points are, told on the host."""
+    indices, distances = k_nearest(points, queries, k)
+    to_numpy = backend_of(points).to_numpy
+    return to_numpy(indices), to_numpy(distances)
+
+
 def left_out_neighborhoods(
     metric: Any,
-    embedding: NDArray[np.floating],
+    embedding: Array,
     X: Any,
     labels: OrdinalLabels,
-    unlabeled: ArrayLike | None,
+    unlabeled: Any,
     k: int,
 ) -> Neighborhoods | None:
     """Nearest neighbours of samples of which the metric has not seen the labels.
@@ -59,18 +66,19 @@ def left_out_neighborhoods(
     ----------
     metric : estimator or "passthrough"
         Fitted with all samples.
-    embedding : ndarray of shape (n, s)
+    embedding : array of shape (n, s)
         All samples in its space.
-    X : array or data frame of shape (n, d)
+    X : array, tensor or data frame of shape (n, d)
     labels : OrdinalLabels
-    unlabeled : array-like of shape (n_unlabeled, d), optional
+        On the host.
+    unlabeled : array-like or tensor of shape (n_unlabeled, d), optional
     k : int
         Neighbours wanted.
 
     Returns
     -------
     Neighborhoods or None
-        None where the samples are too few to leave some out, or the metric cannot be fitted without them.
+        On the host; None where the samples are too few to leave some out, or the metric cannot be fitted without them.
     """
     drawn = draw_rows(len(embedding), ASKED, np.random.default_rng(0))
     if isinstance(metric, str):
@@ -92,9 +100,9 @@ def left_out_neighborhoods(
         return None
 
 
-def _plain(points: NDArray[np.floating], rows: IntArray, k: int) -> Neighborhoods:
+def _plain(points: Array, rows: IntArray, k: int) -> Neighborhoods:
     """Nearest neighbours of some points among the others."""
-    indices, distances = k_nearest(points, points[rows], k + 1)
+    indices, distances = nearest_on_host(points, points[backend_of(points).indices(rows, points)], k + 1)
     own = indices == rows[:, None]
     own[~own.any(axis=1), -1] = True  # among so many copies of itself that it was not found
     shape = len(rows), k
@@ -105,7 +113,7 @@ def _by_folds(
     metric: Any,
     X: Any,
     labels: OrdinalLabels,
-    unlabeled: ArrayLike | None,
+    unlabeled: Any,
     folds: Sequence[tuple[IntArray, IntArray]],
     drawn: IntArray,
     k: int,
@@ -113,6 +121,8 @@ def _by_folds(
     samples = X.tocsr() if hasattr(X, "tocsr") else X  # not every sparse matrix has rows
 
     def rows(part: IntArray) -> Any:
+        if is_tensor(samples):
+            return samples[backend_of(samples).indices(part, samples)]
         return samples.iloc[part] if hasattr(samples, "iloc") else samples[part]
 
     k = min(k, *(len(rest) for rest, _ in folds))
@@ -123,8 +133,10 @@ def _by_folds(
             warnings.simplefilter("ignore")  # what is wrong was said when the metric was fitted with all samples
             fold = clone(metric)
             fit_metric(fold, rows(rest), labels.values[rest], unlabeled)
-        points, queries = (np.asarray(fold.transform(rows(part))) for part in (rest, held))
-        nearest, distances = k_nearest(points, queries, k)
+        points, queries = (fold.transform(rows(part)) for part in (rest, held))
+        if not is_tensor(points):
+            points, queries = np.asarray(points), np.asarray(queries)
+        nearest, distances = nearest_on_host(points, queries, k)
         parts.append(Neighborhoods(held, rest[nearest], distances))
     found = Neighborhoods.joined(parts)
     rising = np.argsort(found.rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,10 +82,6 @@ class LinearMetric(LearnedMetric):
     @abstractmethod
     def _learn(self, X: Array, labels: OrdinalLabels) -> None:
         """Set ``components_`` and what else was learned."""
-
-    def _taken(self, X: Any) -> Any:
-        """Tensors are computed with as they are."""
-        return X
 
     def _embed(self, X: Array) -> Array:
         """``(X - mean_) @ components_.T``, where X is."""

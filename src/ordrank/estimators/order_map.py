@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._types import FloatArray, IntArray
+from ordrank._types import Array, FloatArray, IntArray
+from ordrank.backend import as_given, backend_of
 from ordrank.smoothing import (
     KernelMap,
     LinearMap,
@@ -61,43 +63,48 @@ class Pictures:
         return Pictures(X, self.Y, self.weights, graph_laplacian(X) if len(others) else None)
 
 
-def unit_size(X: NDArray[np.floating], mean: FloatArray, size: float) -> NDArray[np.floating]:
-    """Samples (n, d) about their mean (d,), in units of their size, of the same type."""
-    return np.asarray((X - mean.astype(X.dtype)) / X.dtype.type(size))
+def unit_size(X: Array, mean: Array, size: float) -> Array:
+    """Samples (n, d) about their mean (d,), in units of their size, of the same type and where they are."""
+    return (X - backend_of(X).asarray(mean, X)) / float(size)
 
 
 @dataclass(frozen=True)
 class Samples:
     """All labelled samples, however many: as they were given, and brought to unit size only a block at a time.
 
+    Samples may be on a device. What goes over all of them is computed there; what is drawn, and the sums, are the
+    host's.
+
     Attributes
     ----------
-    X : ndarray of shape (n, d)
+    X : array of shape (n, d)
         May be larger than memory, for example a ``numpy.memmap``.
     mean, size : ndarray of shape (d,) and float
         With which they are brought to unit mean square.
-    index : ndarray of shape (n,)
-        Which label each sample has.
+    index : array of shape (n,)
+        Which label each sample has; where X is.
     positions : ndarray of shape (m, s)
         Ideal positions of the labels, of weighted mean zero.
-    weights : ndarray of shape (n,)
+    weights : array of shape (n,)
+        Where X is.
     sums : Moments, optional
         Of the samples as they are, where they are known already.
     """
 
-    X: NDArray[np.floating]
+    X: Array
     mean: FloatArray
     size: float
-    index: IntArray
+    index: Array
     positions: FloatArray
-    weights: FloatArray
+    weights: Array
     sums: Moments | None = None
 
     @classmethod
     def measured(
-        cls, X: NDArray[np.floating], index: IntArray, positions: FloatArray, weights: FloatArray, *, linear: bool
+        cls, X: Array, index: IntArray, positions: FloatArray, weights: FloatArray, *, linear: bool
     ) -> Samples:
         """Find mean and size; of many samples of which a linear map may be learned, all sums in the same pass."""
+        index, weights = as_given(index, X), as_given(weights, X)
         given = cls(X, np.zeros(X.shape[1]), 1.0, index, positions, weights)
         if len(X) <= SEARCH_SAMPLES or X.shape[1] > SEARCH_SAMPLES or not linear:
             mean, size = mean_and_size(X, weights)
@@ -108,24 +115,24 @@ class Samples:
     def __len__(self) -> int:
         return len(self.X)
 
-    def unit(self, rows: IntArray | slice) -> NDArray[np.floating]:
-        """Some of them, at unit size."""
+    def unit(self, rows: slice) -> Array:
+        """Some of them at unit size, where they are."""
         return unit_size(self.X[rows], self.mean, self.size)
 
     def labels(self, rows: IntArray) -> IntArray:
         """Which label some of them have."""
-        return self.index[rows]
+        return self._taken(self.index, rows)
 
-    def targets(self, rows: IntArray | slice) -> tuple[FloatArray, FloatArray]:
+    def targets(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Positions (r, s) and weights (r,) of some of them."""
-        return self.positions[self.index[rows]], self.weights[rows]
+        return self.positions[self.labels(rows)], self._taken(self.weights, rows)
 
     def draw(self, rows: IntArray, others: NDArray[np.floating]) -> Pictures:
         """Some of them, joined by a graph with unlabelled samples of unit size if there are any."""
         Y, weights = self.targets(rows)
         if len(rows) < len(self):
             Y = Y - np.average(Y, axis=0, weights=weights)
-        return Pictures(self.unit(rows), Y, weights).joined(others)
+        return Pictures(unit_size(self._taken(self.X, rows), self.mean, self.size), Y, weights).joined(others)
 
     def moments(self) -> Moments:
         """Sums over the samples at unit size."""
@@ -134,12 +141,30 @@ class Samples:
 
     def moments_of_features(self, feature_map: LinearMap | KernelMap, near: FloatArray) -> Moments:
         """Sums over the features (n, p) of the samples at unit size, about a point near their mean: one pass."""
-        rows = row_blocks(len(self), len(near))
-        return moments_of(((feature_map.features(self.unit(part)), *self.targets(part)) for part in rows), near)
+        there, positions = feature_map.beside(self.X), as_given(self.positions, self.X)
+        blocks = (
+            (there.features(self.unit(rows)), positions[self.index[rows]], self.weights[rows])
+            for rows in self._blocks(len(near))
+        )
+        return moments_of(blocks, as_given(near, self.X))
 
-    def sums_about(self, near: FloatArray) -> Moments:
+    def sums_about(self, near: Array) -> Moments:
         """Sums over the samples as they are, about a point near their mean: one pass."""
-        return moments_of(((self.X[rows], *self.targets(rows)) for rows in row_blocks(*self.X.shape)), near)
+        summable, positions = backend_of(self.X).summable, as_given(self.positions, self.X)
+        blocks = (
+            (summable(self.X[rows]), positions[self.index[rows]], self.weights[rows])
+            for rows in self._blocks(self.X.shape[1])
+        )
+        return moments_of(blocks, as_given(near, self.X))
+
+    def _blocks(self, width: int) -> Iterator[slice]:
+        """Rows in blocks, for as many columns of what is computed from them."""
+        return row_blocks(len(self), width, backend_of(self.X).blocks_at_once(self.X))
+
+    def _taken(self, array: Array, rows: IntArray) -> Any:
+        """Some rows of an array that is where the samples are, on the host."""
+        backend = backend_of(array)
+        return backend.to_numpy(array[backend.indices(rows, array)])
 
 
 class Design:
@@ -185,10 +210,19 @@ class Design:
         Y, weights = samples.targets(rows)
         return RidgePath(self._features * self._scales(nu), Y, weights, moments)
 
-    def features_of(self, X: NDArray[np.floating], nu: float) -> NDArray[np.floating]:
-        """Features (n, p) of a path for samples of unit size (n, d); samples themselves keep their type."""
-        features = X if self._plain else self.feature_map.features(X)
-        return features if self._rotation is None else features @ (self._rotation * self._scales(nu))
+    def features_of(self, X: Array, nu: float) -> Array:
+        """Features (n, p) of a path, where the samples of unit size (n, d) are; samples themselves keep their type."""
+        if self._plain and self._rotation is None:
+            return X
+        backend, there = backend_of(X), self.feature_map.beside(X)
+        change = None if self._rotation is None else as_given(self._rotation * self._scales(nu), X)
+        width = self._features.shape[1]
+        features = backend.empty((len(X), width), backend.double(X[:0]))
+        # What leads to features is several times as large as they are.
+        for rows in row_blocks(len(X), width, backend.blocks_at_once(X)):
+            block = there.features(X[rows])
+            features[rows] = block if change is None else block @ change
+        return features
 
     def scatter(self, nu: float) -> float:
         """Total weighted scatter of the features of its samples."""

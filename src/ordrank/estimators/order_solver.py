@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ordrank._types import FloatArray, Iterate, SolverResult
+from ordrank._types import Array, FloatArray, Iterate, SolverResult
 from ordrank.backend import backend_of
 from ordrank.neighbors import TargetNeighbors
 from ordrank.objectives import CMDSObjective
@@ -31,9 +29,9 @@ def closed_form(fit: RidgeFit) -> SolverResult:
 
 def with_local_term(
     fit: RidgeFit,
-    features: NDArray[np.floating],
-    Y: NDArray[np.floating],
-    weights: FloatArray,
+    features: Array,
+    Y: Array,
+    weights: Array,
     neighbors: TargetNeighbors,
     *,
     mu: float,
@@ -47,8 +45,9 @@ def with_local_term(
     ----------
     fit : RidgeFit
         The solution without it.
-    features, Y, weights : ndarray of shape (n, p), (n, s) and (n,)
-        Of all samples; their type is that of the products. Features have weighted mean zero.
+    features, Y, weights : array of shape (n, p), (n, s) and (n,)
+        Of all samples; their type is that of the products, which are computed where they are. Features have weighted
+        mean zero.
     neighbors : TargetNeighbors
         In samples of unit size; without any there is no such term.
     mu, tau : float
@@ -61,7 +60,8 @@ def with_local_term(
     pairs = backend_of(Y).pairs(neighbors.first, neighbors.second, len(Y), Y)
     local = LocalityTerm(pairs, tau * neighbors.squared_distances, mu / len(neighbors))
     objective = _objective(fit, features, Y, weights, local)
-    return lbfgs(objective, _flat(fit.coefficients()).astype(Y.dtype), max_iter=max_iter, tol=tol)
+    start = backend_of(Y).asarray(_flat(fit.coefficients()), Y)
+    return lbfgs(objective, start, max_iter=max_iter, tol=tol)
 
 
 def _ridge_objective(fit: RidgeFit) -> Callable[[FloatArray], tuple[float, FloatArray]]:
@@ -78,7 +78,7 @@ def _ridge_objective(fit: RidgeFit) -> Callable[[FloatArray], tuple[float, Float
     return value_and_gradient
 
 
-def _objective(fit: RidgeFit, features: Any, Y: Any, weights: FloatArray, local: LocalityTerm | None) -> CMDSObjective:
+def _objective(fit: RidgeFit, features: Array, Y: Array, weights: Array, local: LocalityTerm | None) -> CMDSObjective:
     """The objective per unit of weight."""
     total = fit.path.total
     return CMDSObjective(
@@ -87,7 +87,7 @@ def _objective(fit: RidgeFit, features: Any, Y: Any, weights: FloatArray, local:
         local,
         alpha=fit.alpha * fit.path.scatter / total,
         free_scale=False,
-        weights=(weights / total).astype(Y.dtype, copy=False),
+        weights=backend_of(Y).asarray(weights / total, Y),
     )
 
 

@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ordrank._types import FloatArray, IntArray
+from ordrank._types import Array, FloatArray, IntArray
+from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.errors import InputError
 from ordrank.estimators.ballots import LOCALITIES, Ballots
 from ordrank.estimators.label_positions import place_by_value, place_labels
@@ -31,7 +32,7 @@ from ordrank.estimators.order_map import (
     unit_size,
 )
 from ordrank.estimators.order_solver import closed_form, with_local_term
-from ordrank.estimators.parameters import check_choice, check_integer, check_number
+from ordrank.estimators.parameters import check_choice, check_device, check_integer, check_number
 from ordrank.estimators.recipes import ALPHAS, NUS, SHARPNESSES, Candidate, Grids, Recipe, choose_recipe
 from ordrank.estimators.weights import weigh_samples
 from ordrank.neighbors import target_neighbors
@@ -54,6 +55,8 @@ _BLOCK_ELEMENTS = 4_000_000
 FEW_SAMPLES = 1000
 # Unlabelled samples for each labelled one, below which they are too few to shape a map.
 FEW_UNLABELED = 0.1
+
+_OF_THE_MAP = ("order_components_", "landmarks_", "coefficients_")
 
 _ONE_FIT_AT_A_TIME = Lock()
 
@@ -127,6 +130,9 @@ class OrdinalMetric(LearnedMetric):
         Of the solver, which is needed for μ > 0 only.
     random_state : int, RandomState or None, default=0
         Draws landmarks and samples to validate on where there are more than a few hundred.
+    device : {None, "cpu", "cuda"}, default=None
+        Where ``fit`` goes over all samples; None is where X is. What is chosen automatically, on at most 1500 samples,
+        and the graph of unlabelled ones are computed on the CPU wherever X is.
 
     Attributes
     ----------
@@ -137,7 +143,8 @@ class OrdinalMetric(LearnedMetric):
         Everything that was tried: recipe, score, leave-one-out displacement and mean error of the grades; of more
         than 1500 samples on those that were drawn.
     mean_, size_ : ndarray of shape (d,) and float
-        Mean and root mean square of the training samples, with which samples are brought to unit size.
+        Mean and root mean square of the training samples, with which samples are brought to unit size. ``mean_`` and
+        the arrays of f are tensors on the device of X if X was one.
     labels_, label_positions_ : ndarray of shape (m,) and (m, s)
         Distinct labels and their ideal positions.
     order_components_ : ndarray of shape (s, d)
@@ -187,6 +194,7 @@ class OrdinalMetric(LearnedMetric):
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = 0,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.beta = beta
@@ -204,26 +212,27 @@ class OrdinalMetric(LearnedMetric):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.device = device
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
-        unlabeled: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        X: ArrayLike | Array,
+        y: ArrayLike | Array,
+        unlabeled: ArrayLike | Array | None = None,
+        sample_weight: ArrayLike | Array | None = None,
     ) -> Self:
         """Learn the distance.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or tensor of shape (n, d)
             Samples; scaled here as a whole, so that only proportions between features matter.
-        y : array-like of shape (n,)
+        y : array-like or tensor of shape (n,)
             Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
-        unlabeled : array-like of shape (n_unlabeled, d), optional
+        unlabeled : array-like or tensor of shape (n_unlabeled, d), optional
             More samples, without labels. Where they help, they shape the map; at most 4000, drawn at random. Fewer
             than a tenth of the labelled ones are left out.
-        sample_weight : array-like of shape (n,), optional
+        sample_weight : array-like or tensor of shape (n,), optional
             How much each sample counts in the map; samples of weight 0 are left out. Automatic choices weigh the
             distances from the positions, but count the mistaken grades of all samples alike.
 
@@ -233,16 +242,22 @@ class OrdinalMetric(LearnedMetric):
             Itself.
         """
         self._check_parameters()
-        samples, labels = self._validated(X, y)
+        samples, labels = self._validated(X, y, self.device)
         balanced = self.class_weight == "balanced"
-        samples, labels, weights = weigh_samples(samples, labels, sample_weight, balanced=balanced)
-        others = self._validated_unlabeled(unlabeled, samples)
+        samples, labels, weights = weigh_samples(samples, labels.on_host(), sample_weight, balanced=balanced)
+        to_numpy = backend_of(samples).to_numpy
+        others = self._validated_unlabeled(unlabeled, to_numpy(samples[:0]))
+        if len(samples) <= SEARCH_SAMPLES:  # so few are all chosen by, which is the host's work
+            samples = to_numpy(samples)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         self.labels_ = labels.distinct
         self.label_positions_ = self._place(np.bincount(labels.index, weights).astype(np.float64))
         linear = self.kernel != "rbf"
         everything = Samples.measured(samples, labels.index, self.label_positions_, weights, linear=linear)
-        return self._fit_to(everything, others, rng)
+        self._fit_to(everything, others, rng)
+        for name in {"mean_", "offset_", *_OF_THE_MAP} & vars(self).keys():
+            setattr(self, name, as_given(getattr(self, name), X))
+        return self
 
     def _fit_to(self, everything: Samples, others: NDArray[np.floating], rng: np.random.Generator) -> Self:
         """Choose by some of the labelled samples, learn from all."""
@@ -259,7 +274,7 @@ class OrdinalMetric(LearnedMetric):
                 self._learn(recipe, pictures, everything, grades, rows, rng)
         return self
 
-    def get_mahalanobis_matrix(self) -> FloatArray:
+    def get_mahalanobis_matrix(self) -> Array:
         """A with d² = (x - x′)ᵀA(x - x′), of shape (d, d); a linear map has one, a kernel map does not."""
         check_is_fitted(self)
         if self.kernel_ != "linear":
@@ -271,9 +286,13 @@ class OrdinalMetric(LearnedMetric):
     def get_metric(self) -> EmbeddedDistance | MahalanobisDistance:
         """Learned distance as a function of two vectors, for libraries that take a callable."""
         check_is_fitted(self)
-        return EmbeddedDistance(copy(self)) if self.kernel_ == "rbf" else MahalanobisDistance(self.components_)
+        if self.kernel_ == "rbf":
+            return EmbeddedDistance(copy(self))
+        L = self.components_
+        return MahalanobisDistance(backend_of(L).to_numpy(L))
 
     def _check_parameters(self) -> None:
+        check_device(self.device)
         if self.n_components is not None:
             check_integer("n_components", self.n_components, minimum=1)
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
@@ -296,10 +315,16 @@ class OrdinalMetric(LearnedMetric):
         if self.class_weight is not None:
             check_choice("class_weight", self.class_weight, ("balanced",))
 
-    def _validated_unlabeled(self, unlabeled: ArrayLike | None, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _validated_unlabeled(
+        self, unlabeled: ArrayLike | Array | None, none: NDArray[np.floating]
+    ) -> NDArray[np.floating]:
+        """Unlabelled samples on the host, of the type of ``none`` (0, d), which is what they are by default."""
         if unlabeled is None:
-            return X[:0]
-        others: NDArray[np.floating] = validate_data(self, unlabeled, reset=False, dtype=X.dtype, ensure_min_samples=0)
+            return none
+        if is_tensor(unlabeled):
+            unlabeled = backend_of(unlabeled).to_numpy(unlabeled)
+        checks: dict[str, Any] = {"dtype": none.dtype, "ensure_min_samples": 0}
+        others: NDArray[np.floating] = validate_data(self, unlabeled, reset=False, **checks)
         if len(others):
             check_size(others, extremes(others))
         return others
@@ -337,7 +362,7 @@ class OrdinalMetric(LearnedMetric):
         rng: np.random.Generator,
     ) -> None:
         """Learn from all labelled samples; ``rows`` of them are those in ``pictures``, by which is chosen."""
-        for name in {"landmarks_", "coefficients_", "order_components_", "neighborhoods_"} & vars(self).keys():
+        for name in {*_OF_THE_MAP, "neighborhoods_"} & vars(self).keys():
             delattr(self, name)  # of an earlier fit of another kind
         self.kernel_ = "linear" if recipe.sharpness is None else "rbf"
         self.sharpness_, self.nu_, self.alpha_ = recipe.sharpness, recipe.nu, recipe.alpha
@@ -380,19 +405,20 @@ class OrdinalMetric(LearnedMetric):
             self._record(closed_form(fit), "")
             return fit.coefficients()
         path, unit = fit.path, everything.unit(slice(None))
+        backend = backend_of(unit)
         if path.moments is None:
             neighbors = target_neighbors(unit.astype(np.float64), everything.index, self.n_neighbors)
-            features: NDArray[np.floating] = path.centred / path.root[:, None]
-            Y: NDArray[np.floating] = path.Y
+            features: Array = path.centred / path.root[:, None]
+            Y: Array = path.Y
         else:  # of many samples in single precision no double copy is made
             neighbors = target_neighbors(unit, everything.index, self.n_neighbors)
             features = design.features_of(unit, self.nu_)
-            features -= path.feature_mean.astype(features.dtype)
-            Y = self.label_positions_[everything.index].astype(features.dtype)
+            features -= backend.asarray(path.feature_mean, features)
+            Y = backend.asarray(self.label_positions_, features)[everything.index]
         solver: dict[str, Any] = {"mu": self.mu, "tau": self.tau, "max_iter": self.max_iter, "tol": self.tol}
         result = with_local_term(fit, features, Y, everything.weights, neighbors, **solver)
         self._record(result, "Raise max_iter, or lower mu.")
-        return np.asarray(result.x, dtype=np.float64).reshape(self.n_components_, -1).T
+        return np.asarray(backend_of(result.x).to_numpy(result.x), dtype=np.float64).reshape(self.n_components_, -1).T
 
     def _keep(self, design: Design, B: FloatArray, offset: FloatArray) -> None:
         """Keep what ``transform`` needs."""
@@ -404,44 +430,48 @@ class OrdinalMetric(LearnedMetric):
             self.order_components_ = (design.feature_map.on_samples(B).T / self.size_).astype(dtype)
         self.offset_ = offset
 
-    def _unit(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _unit(self, X: Array) -> Array:
         return unit_size(X, self.mean_, self.size_)
 
-    def _order(self, unit: NDArray[np.floating]) -> FloatArray:
-        """Positions of samples of unit size, (n, s), a block at a time."""
+    def _order(self, unit: Array) -> Array:
+        """Positions of samples of unit size, (n, s), where they are, a block at a time."""
+        backend, offset = backend_of(unit), as_given(self.offset_, unit)
         if self.sharpness_ is None:
-            return unit @ (self.order_components_.T * self.size_) - self.offset_
-        rows = max(1, _BLOCK_ELEMENTS // len(self.landmarks_))
+            return backend.product(unit, as_given(self.order_components_, unit).T * self.size_) - offset
+        landmarks, coefficients = as_given(self.landmarks_, unit), as_given(self.coefficients_, unit)
+        rows = max(1, _BLOCK_ELEMENTS // len(landmarks))
         blocks = [
-            kernel(unit[start : start + rows], self.landmarks_, self.sharpness_) @ self.coefficients_
-            for start in range(0, len(unit), rows)
+            backend.product(kernel(unit[start : start + rows], landmarks, self.sharpness_), coefficients)
+            for start in range(0, max(1, len(unit)), rows)
         ]
-        return np.vstack(blocks) - self.offset_
+        return backend.join(blocks) - offset
 
-    def _embed(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _embed(self, X: Array) -> Array:
         """Order map in the first s columns, then λ times the samples of unit size, if λ is not 0."""
-        embedded = np.empty((len(X), self._n_features_out), dtype=X.dtype)
-        for rows in row_blocks(*X.shape):
+        backend = backend_of(X)
+        embedded = backend.empty((len(X), self._n_features_out), X)
+        for rows in row_blocks(len(X), X.shape[1], backend.blocks_at_once(X)):
             unit = self._unit(X[rows])
             embedded[rows, : self.n_components_] = self._order(unit)
             if self.locality_ > 0:
-                np.multiply(unit, X.dtype.type(self.locality_), out=embedded[rows, self.n_components_ :])
+                backend.multiply(unit, float(self.locality_), embedded[rows, self.n_components_ :])
         return embedded
 
-    def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        unit = self._unit(first), self._unit(second)
-        order = np.linalg.norm(self._order(unit[0]) - self._order(unit[1]), axis=1)
-        return np.hypot(order, self.locality_ * np.linalg.norm(unit[0] - unit[1], axis=1))
+    def _distances(self, first: Array, second: Array) -> Array:
+        unit, squared = (self._unit(first), self._unit(second)), backend_of(first).squared_lengths
+        order = squared(self._order(unit[0]) - self._order(unit[1]))
+        return (order + self.locality_**2 * squared(unit[0] - unit[1])) ** 0.5
 
     @property
-    def components_(self) -> NDArray[np.floating]:
+    def components_(self) -> Array:
         """Rows of the order map, then λ / size times the identity."""
         if not hasattr(self, "order_components_"):
             raise AttributeError("only a fitted linear map has components_")
-        L = self.order_components_
-        if self.locality_ == 0:
-            return L.copy()
-        return np.vstack([L, (self.locality_ / self.size_) * np.eye(L.shape[1], dtype=L.dtype)])
+        L, backend = self.order_components_, backend_of(self.order_components_)
+        rows = [L]
+        if self.locality_ > 0:
+            rows.append((self.locality_ / self.size_) * backend.asarray(np.eye(L.shape[1]), L))
+        return backend.join(rows)
 
     @property
     def _n_features_out(self) -> int:

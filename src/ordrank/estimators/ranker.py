@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ordrank._types import FloatArray, IntArray, Ranking
+from ordrank._types import Array, FloatArray, IntArray, Ranking
+from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.errors import InputError, NeighborsCappedWarning, warn_caller
 from ordrank.estimators.ballots import clearly_more, numbers_of_votes
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
-from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods
+from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods, nearest_on_host
 from ordrank.estimators.ordinal_metric import OrdinalMetric
 from ordrank.estimators.parameters import check_choice, check_integer
-from ordrank.neighbors import k_nearest
+from ordrank.estimators.tensors import checked_labels, checked_tensor, finite_tensor
 from ordrank.votes import count_votes
 
 _LENIENT: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
@@ -52,7 +53,8 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
     labels_ : ndarray of shape (m,)
         Distinct labels as given to ``fit``: numbers, or names in their order.
     embedding_ : ndarray of shape (n, s)
-        Training samples in the space of the metric.
+        Training samples in the space of the metric; a tensor on the device of X if X was one. Neighbours are looked
+        for where it is.
     n_features_in_ : int
         Number of features; ``feature_names_in_`` where X had names.
 
@@ -83,15 +85,15 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         self.aggregate = aggregate
         self.weights = weights
 
-    def fit(self, X: ArrayLike, y: ArrayLike, unlabeled: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike | Array, y: ArrayLike | Array, unlabeled: ArrayLike | Array | None = None) -> Self:
         """Fit the metric and keep the training samples.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
+        X : array-like or tensor of shape (n, d)
+        y : array-like or tensor of shape (n,)
             Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
-        unlabeled : array-like of shape (n_unlabeled, d), optional
+        unlabeled : array-like or tensor of shape (n_unlabeled, d), optional
             More samples, without labels, for a metric that learns from them. They are not ranked.
 
         Returns
@@ -103,38 +105,42 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         values, names = encode_labels(y)
         # The metric sees X as it came, be it a data frame or with gaps that its pipeline fills: here only the
         # labels, the shape and the names are checked.
-        checked, values = validate_data(self, X, values, y_numeric=True, ensure_min_samples=2, **_LENIENT)
-        self._labels: OrdinalLabels = ordinal_labels(values, names)
+        if is_tensor(X):
+            checked = checked_tensor(self, X, reset=True, ensure_min_samples=2, ensure_all_finite=False)
+            values = checked_labels(values, checked)
+        else:
+            checked, values = validate_data(self, X, values, y_numeric=True, ensure_min_samples=2, **_LENIENT)
+        self._labels: OrdinalLabels = ordinal_labels(values, names).on_host()
         self.labels_ = self._labels.decode(self._labels.distinct)
         if unlabeled is not None:
-            validate_data(self, unlabeled, reset=False, ensure_min_samples=0, **_LENIENT)
+            self._check_shape(unlabeled, ensure_min_samples=0)
         self.metric_ = self._unfitted_metric()
         fit_metric(self.metric_, X, self._labels.values, unlabeled)
         self.embedding_ = self._embed(X)
         self._choose_votes(X if hasattr(X, "iloc") else checked, unlabeled)
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike | Array) -> Array:
         """Estimated grade of each query.
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, d)
+        X : array-like or tensor of shape (n_queries, d)
 
         Returns
         -------
         ndarray of shape (n_queries,)
-            Numbers; for an ordered categorical the names of the (nearest) grades.
+            Numbers, in a tensor on the same device if X is one; for an ordered categorical the names of the (nearest)
+            grades.
         """
-        grades = self._grade(self._queries(X))
-        return self._labels.decode(grades)
+        return self._decoded(self._grade(self._queries(X)), X)
 
-    def rank(self, X: ArrayLike, k: int = 10, *, within_grade: bool = False) -> Ranking:
+    def rank(self, X: ArrayLike | Array, k: int = 10, *, within_grade: bool = False) -> Ranking:
         """Most relevant training samples for each query, nearest first.
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, d)
+        X : array-like or tensor of shape (n_queries, d)
         k : int, default=10
             How many; no more than there are training samples are returned.
         within_grade : bool, default=False
@@ -144,6 +150,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         Returns
         -------
         Ranking
+            Of tensors on the same device if X is one, but for names.
         """
         check_integer("k", k, minimum=1)
         queries = self._queries(X)
@@ -151,11 +158,11 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         if within_grade:
             indices, distances = self._rank_within_grade(queries, k)
         else:
-            indices, distances = k_nearest(self.embedding_, queries, k)
+            indices, distances = self._nearest(queries, k)
         values = np.where(indices < 0, np.nan, self._labels.values[indices])
-        return Ranking(indices, distances, self._labels.decode(values))
+        return Ranking(as_given(indices, X), as_given(distances, X), self._decoded(values, X))
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: ArrayLike | Array, y: ArrayLike | Array, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R² of the estimated grades, as for every scikit-learn regressor."""
         queries = self._queries(X)
         values = self._labels.encode(y)
@@ -174,7 +181,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             return self.metric
         return OrdinalMetric() if self.metric is None else clone(self.metric)
 
-    def _choose_votes(self, X: Any, unlabeled: ArrayLike | None) -> None:
+    def _choose_votes(self, X: Any, unlabeled: Any) -> None:
         """Set how many neighbours vote, and with which weights, from samples left out of the fit."""
         n_samples = len(self.embedding_)
         numbers = numbers_of_votes(n_samples) if self.n_neighbors == "auto" else [self.n_neighbors]
@@ -199,22 +206,42 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         if clearly_more(errors[self.n_neighbors_, self.weights_], errors[best]):
             self.n_neighbors_, self.weights_ = best
 
-    def _embed(self, X: ArrayLike) -> NDArray[np.floating]:
+    def _embed(self, X: ArrayLike | Array) -> Array:
+        """Samples in the space of the metric, checked."""
         embedded = X if isinstance(self.metric_, str) else self.metric_.transform(X)
-        return check_array(embedded, dtype=[np.float64, np.float32])
+        return finite_tensor(embedded) if is_tensor(embedded) else check_array(embedded, dtype=[np.float64, np.float32])
 
-    def _queries(self, X: ArrayLike) -> NDArray[np.floating]:
+    def _queries(self, X: ArrayLike | Array) -> Array:
+        """Queries in the space of the metric, where the training samples are."""
         check_is_fitted(self)
-        validate_data(self, X, reset=False, **_LENIENT)
-        return self._embed(X)
+        self._check_shape(X)
+        return as_given(self._embed(X), self.embedding_)
 
-    def _grade(self, queries: NDArray[np.floating]) -> FloatArray:
+    def _check_shape(self, X: ArrayLike | Array, *, ensure_min_samples: int = 1) -> None:
+        """Refuse samples with other features than those of the fit."""
+        if is_tensor(X):
+            checked_tensor(self, X, reset=False, ensure_min_samples=ensure_min_samples, ensure_all_finite=False)
+        else:
+            validate_data(self, X, reset=False, ensure_min_samples=ensure_min_samples, **_LENIENT)
+
+    def _decoded(self, values: FloatArray, X: ArrayLike | Array) -> Array:
+        """Values as the user knows them, in the kind of X where they are numbers."""
+        return as_given(values, X) if self._labels.names is None else self._labels.decode(values)
+
+    def _nearest(self, queries: Array, k: int, members: IntArray | None = None) -> tuple[IntArray, FloatArray]:
+        """Nearest training samples of each query, or those among some ``members``, and their distances."""
+        points = self.embedding_
+        if members is None:
+            return nearest_on_host(points, queries, k)
+        indices, distances = nearest_on_host(points[backend_of(points).indices(members, points)], queries, k)
+        return members[indices], distances
+
+    def _grade(self, queries: Array) -> FloatArray:
         """Votes of the nearest neighbours, as a number for each query."""
-        k = min(self.n_neighbors_, len(self.embedding_))
-        indices, distances = k_nearest(self.embedding_, queries, k)
+        indices, distances = self._nearest(queries, min(self.n_neighbors_, len(self.embedding_)))
         return count_votes(self._labels.values[indices], distances, aggregate=self.aggregate, weights=self.weights_)
 
-    def _rank_within_grade(self, queries: NDArray[np.floating], k: int) -> tuple[IntArray, FloatArray]:
+    def _rank_within_grade(self, queries: Array, k: int) -> tuple[IntArray, FloatArray]:
         grades = self._grade(queries)
         nearest_label = np.abs(grades[:, None] - self._labels.distinct[None, :]).argmin(axis=1)
         indices = np.full((len(queries), k), -1, dtype=np.int64)
@@ -222,7 +249,6 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         for label in np.unique(nearest_label):
             asking = np.flatnonzero(nearest_label == label)
             members = np.flatnonzero(self._labels.index == label)
-            found = min(k, len(members))
-            nearest, of_label = k_nearest(self.embedding_[members], queries[asking], found)
-            indices[asking, :found], distances[asking, :found] = members[nearest], of_label
+            found, asked = min(k, len(members)), queries[backend_of(queries).indices(asking, queries)]
+            indices[asking, :found], distances[asking, :found] = self._nearest(asked, found, members)
         return indices, distances

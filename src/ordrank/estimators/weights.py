@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from ordrank._types import FloatArray
+from ordrank._types import Array, FloatArray
+from ordrank.backend import backend_of, is_tensor
 from ordrank.errors import InputError
 from ordrank.estimators.labels import OrdinalLabels, ordinal_labels
 
 
 def weigh_samples(
-    X: NDArray[np.floating], labels: OrdinalLabels, sample_weight: ArrayLike | None, *, balanced: bool
-) -> tuple[NDArray[np.floating], OrdinalLabels, FloatArray]:
-    """Samples and labels that count, with weights of mean 1.
+    X: Array, labels: OrdinalLabels, sample_weight: ArrayLike | Array | None, *, balanced: bool
+) -> tuple[Array, OrdinalLabels, FloatArray]:
+    """Samples, where they are, and labels that count, with weights of mean 1.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
+    X : array of shape (n, d)
     labels : OrdinalLabels
-    sample_weight : array-like of shape (n,), optional
+        On the host.
+    sample_weight : array-like or tensor of shape (n,), optional
         Samples of weight 0 are left out.
     balanced : bool
         Whether every label gets the same weight in all.
     """
     weights = np.ones(len(X))
     if sample_weight is not None:
+        if is_tensor(sample_weight):
+            sample_weight = backend_of(sample_weight).to_numpy(sample_weight)
         weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
         if weights.ndim != 1:
             raise InputError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
@@ -37,7 +41,7 @@ def weigh_samples(
         if not counted.any():
             raise InputError("Sample weights must contain at least one non-zero number.")
         if not counted.all():
-            X, weights = X[counted], weights[counted]
+            X, weights = X[backend_of(X).indices(np.flatnonzero(counted), X)], weights[counted]
             labels = ordinal_labels(labels.values[counted], labels.names)
     if balanced:
         weights = weights / np.bincount(labels.index, weights)[labels.index]

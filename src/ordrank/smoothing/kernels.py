@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from copy import copy
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances
 
-from ordrank._types import FloatArray
+from ordrank._types import Array, FloatArray
+from ordrank.backend import as_given, backend_of
 
 LINEAR_SHARE = 0.25
 # Added to the landmarks' own kernel: copies among them must not make its matrix singular.
@@ -28,7 +28,7 @@ class LinearMap:
     """
 
     def __init__(self, X: NDArray[np.floating]) -> None:
-        self._basis: FloatArray | None = None
+        self._basis: Array | None = None
         if X.shape[1] > len(X):
             samples = np.asarray(X, dtype=np.float64)
             values, vectors = np.linalg.eigh(samples @ samples.T)
@@ -40,10 +40,16 @@ class LinearMap:
         """Whether the features are the samples themselves."""
         return self._basis is None
 
-    def features(self, X: NDArray[np.floating]) -> FloatArray:
+    def features(self, X: Array) -> Array:
         """Samples (n, d) to features (n, p), in double precision."""
-        samples = np.asarray(X, dtype=np.float64)
+        samples = backend_of(X).double(X)
         return samples if self._basis is None else samples @ self._basis
+
+    def beside(self, X: Array) -> LinearMap:
+        """The same map, for samples that are where X is."""
+        moved = copy(self)
+        moved._basis = None if self._basis is None else as_given(self._basis, X)
+        return moved
 
     def on_samples(self, B: FloatArray) -> FloatArray:
         """Coefficients of the samples, (d, s), from those of the features."""
@@ -69,31 +75,34 @@ class KernelMap:
     """
 
     def __init__(self, landmarks: NDArray[np.floating], sharpness: float) -> None:
-        self.landmarks, self.sharpness = landmarks, sharpness
+        self.landmarks: Array = landmarks
+        self.sharpness = sharpness
         own = kernel(landmarks, landmarks, sharpness)
         own[np.diag_indices_from(own)] += _JITTER * np.median(own.diagonal())
-        self._root = np.linalg.cholesky(own)
+        self._root: Array = np.linalg.cholesky(own)
 
-    def features(self, X: NDArray[np.floating]) -> FloatArray:
+    def features(self, X: Array) -> Array:
         """Samples (n, d) to features (n, m)."""
-        return self._solve(kernel(X, self.landmarks, self.sharpness).T).T
+        return backend_of(X).solve_lower(self._root, kernel(X, self.landmarks, self.sharpness).T).T
+
+    def beside(self, X: Array) -> KernelMap:
+        """The same map, for samples that are where X is."""
+        moved = copy(self)
+        moved.landmarks, moved._root = as_given(self.landmarks, X), as_given(self._root, X)
+        return moved
 
     def on_landmarks(self, B: FloatArray) -> FloatArray:
         """Coefficients of the kernel with the landmarks, (m, s), from those of the features."""
-        return self._solve(B, trans="T")
-
-    def _solve(self, right: FloatArray, trans: Literal["N", "T"] = "N") -> FloatArray:
-        solved: FloatArray = scipy.linalg.solve_triangular(
-            self._root, right, lower=True, trans=trans, check_finite=False
-        )
+        solved: FloatArray = scipy.linalg.solve_triangular(self._root, B, lower=True, trans="T", check_finite=False)
         return solved
 
 
-def kernel(X: NDArray[np.floating], Y: NDArray[np.floating], sharpness: float) -> FloatArray:
-    """Kernel between the rows of X (n, d) and Y (m, d), in double precision."""
-    A, B = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    gaussian = euclidean_distances(A, B, squared=True)
+def kernel(X: Array, Y: Array, sharpness: float) -> Array:
+    """Kernel between the rows of X (n, d) and Y (m, d), on one device, in double precision."""
+    backend = backend_of(X)
+    A, B = backend.double(X), backend.double(Y)
+    gaussian = backend.squared_distances(A, B)
     gaussian *= -0.5 * sharpness
-    np.exp(gaussian, out=gaussian)
+    gaussian = backend.exp(gaussian)
     gaussian += LINEAR_SHARE * (A @ B.T)
-    return np.asarray(gaussian)
+    return gaussian

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._types import FloatArray
+from ordrank._types import Array, FloatArray
+from ordrank.backend import backend_of
 
 # A block and what is derived from it should stay in the processor's cache.
 BLOCK_ELEMENTS = 2**20
@@ -17,39 +18,41 @@ LEAST_ROWS = 500
 _REPRESENTATIVES = 1000
 
 
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Rows of a matrix in blocks of about a million elements."""
-    rows = max(LEAST_ROWS, BLOCK_ELEMENTS // max(1, n_columns))
+def row_blocks(n_rows: int, n_columns: int, at_once: int = 1) -> Iterator[slice]:
+    """Rows of a matrix in blocks of about a million elements, or as many times more as shall be taken at once."""
+    rows = max(LEAST_ROWS, at_once * BLOCK_ELEMENTS // max(1, n_columns))
     for start in range(0, n_rows, rows):
         yield slice(start, min(start + rows, n_rows))
 
 
-def near_mean(X: NDArray[np.floating]) -> FloatArray:
-    """A point (d,) about which rows of X (n, d) lie: the mean of some of them, evenly spread."""
-    return np.asarray(X[:: len(X) // _REPRESENTATIVES or 1].mean(axis=0, dtype=np.float64))
+def near_mean(X: Array) -> Array:
+    """A point (d,) about which rows of X (n, d) lie: the mean of some of them, evenly spread, in double precision."""
+    return backend_of(X).mean(X[:: len(X) // _REPRESENTATIVES or 1])
 
 
-def mean_and_size(X: NDArray[np.floating], weights: FloatArray) -> tuple[FloatArray, float]:
-    """Weighted mean (d,) and root mean square distance from it of the rows of X (n, d).
+def mean_and_size(X: Array, weights: Array) -> tuple[FloatArray, float]:
+    """Weighted mean (d,) and root mean square distance from it of the rows of X (n, d), on the host.
 
     What fits into one block is summed directly, in double precision. Of more, products are of the type of X, taken
     about a point near the mean so that they lose no digits, and sums over blocks are of double precision.
     """
-    blocks = list(row_blocks(*X.shape))
+    backend = backend_of(X)
+    blocks = list(row_blocks(len(X), X.shape[1], backend.blocks_at_once(X)))
     if len(blocks) == 1:
         share = weights / weights.sum()
-        mean: FloatArray = share @ X.astype(np.float64, copy=False)
-        centred = X - mean.astype(X.dtype)
-        return mean, float(np.sqrt(share @ np.einsum("ij,ij->i", centred, centred, dtype=np.float64)))
-    near = near_mean(X).astype(X.dtype)
-    total, first, second = float(weights.sum()), np.zeros(len(near)), 0.0
-    room = np.empty((blocks[0].stop, len(near)), dtype=X.dtype)
+        mean = share @ backend.double(X)
+        centred = backend.double(X - backend.asarray(mean, X))
+        return backend.to_numpy(mean), float(share @ backend.squared_lengths(centred)) ** 0.5
+    near = near_mean(X)
+    total, first, second = float(weights.sum()), 0 * near, 0.0
+    near = backend.asarray(near, X)
+    room = backend.empty((blocks[0].stop, len(near)), X)
     for rows in blocks:
-        away = np.subtract(X[rows], near, out=room[: rows.stop - rows.start])
-        first += weights[rows].astype(X.dtype) @ away
-        second += float(weights[rows] @ np.einsum("ij,ij->i", away, away))
-    first /= total
-    return near + first, size_about(second / total - float(first @ first), near)
+        away = backend.subtract(X[rows], near, room[: rows.stop - rows.start])
+        first += backend.asarray(weights[rows], X) @ away
+        second += float(weights[rows] @ backend.double(backend.squared_lengths(away)))
+    point, offset = backend.to_numpy(near), backend.to_numpy(first) / total
+    return point + offset, size_about(second / total - float(offset @ offset), point)
 
 
 def size_about(variance: float, near: NDArray[np.floating]) -> float:
@@ -104,29 +107,32 @@ class Moments:
         return float(value) / self.total, (pull - self.cross) / self.total
 
 
-def moments_of(blocks: Iterable[tuple[NDArray[np.floating], FloatArray, FloatArray]], near: FloatArray) -> Moments:
-    """Sums over blocks of features (b, p), targets (b, s) with weighted mean zero, and weights (b,).
+def moments_of(blocks: Iterable[tuple[Array, Array, Array]], near: Array) -> Moments:
+    """Sums over blocks of features (b, p), targets (b, s) with weighted mean zero, and weights (b,); on the host.
 
     Parameters
     ----------
     blocks : iterable of (features, targets, weights)
         Products are of the type of the features, sums over blocks of double precision.
-    near : ndarray of shape (p,)
-        A point near the mean of the features: products about it lose no digits.
+    near : array of shape (p,)
+        A point near the mean of the features, where they are: products about it lose no digits. In double precision.
     """
-    n, total, target_square, room = 0, 0.0, 0.0, np.empty((0, 0))
-    first, gram, cross = np.zeros(len(near)), np.zeros((len(near), len(near))), np.zeros((len(near), 1))
+    backend, room = backend_of(near), near[:0]
+    n, total, target_square = 0, 0.0, 0.0
+    first = 0 * near
+    gram, cross = first[:, None] * first, first[:, None]
     for features, targets, weights in blocks:
         if len(room) < len(features):  # one room for all: fresh memory costs as much as the products
-            room, near = np.empty_like(features), near.astype(features.dtype)
-        away = np.subtract(features, near, out=room[: len(features)])
-        root = np.sqrt(weights).astype(features.dtype)
+            room, near = backend.empty(features.shape, features), backend.asarray(near, features)
+        away = backend.subtract(features, near, room[: len(features)])
+        root = backend.asarray(weights**0.5, features)
         if (weights != 1).any():
             away *= root[:, None]
         n, total = n + len(weights), total + float(weights.sum())
         first = first + root @ away
         gram += away.T @ away
-        cross = cross + away.T @ (root[:, None] * targets).astype(features.dtype)
-        target_square += float(weights @ np.einsum("ij,ij->i", targets, targets))
+        cross = cross + away.T @ backend.asarray(root[:, None] * targets, features)
+        target_square += float(weights @ backend.squared_lengths(targets))
+    near, first, gram, cross = (backend.to_numpy(a) for a in (near, first, gram, cross))
     gram -= np.outer(first, first) / total
     return Moments(n, total, near + first / total, gram, cross, target_square)
