@@ -3,10 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordrank.collection.answering import Query, Voters, nearest_label
+from ordrank.collection.answering import Query, Voters
 from ordrank.collection.index import ExactIndex
 from ordrank.collection.model_file import Model
 from ordrank.collection.records import Places
+from ordrank.collection.searching import SearchedPlaces, nearest_label
 from ordrank.errors import CollectionError
 from ordrank.neighbors import k_nearest
 from ordrank.votes import count_votes
@@ -24,7 +25,8 @@ def voters_of(vectors, given_grades, n_votes=3, weights="distance"):
     given_grades = np.asarray(given_grades, dtype=float)
     ids = 10 * np.arange(1, len(vectors) + 1)
     places = Places(ids, given_grades, np.full(len(ids), np.nan), np.asarray(vectors, dtype=np.float32))
-    return Voters(places, ExactIndex(places.vectors, 1), Model("f", None, None, n_votes, weights))
+    searched = SearchedPlaces(places, ExactIndex(places.vectors, 1))
+    return Voters(searched, Model("f", None, None, n_votes, weights))
 
 
 @st.composite
