@@ -1,4 +1,4 @@
-"""Questions to a cluster have the answers of one index of all samples, or of an ordinary collection, to the last bit."""
+"""Questions to a cluster have the answers of one index of all samples, or of a collection on one machine."""
 
 import shutil
 from itertools import pairwise

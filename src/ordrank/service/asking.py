@@ -67,6 +67,8 @@ def embed(collection: Path, queries: Sequence[str]) -> NDArray[np.float32]:
     queries : sequence of str
         Names of pictures in the collection, or picture files.
     """
+    if not queries:
+        raise InputError("there is no picture to embed; name at least one")
     with read_store(collection) as store:
         model = model_of(store)
         return np.stack([_query(store, model, text).place for text in queries])
