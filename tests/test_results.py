@@ -236,6 +236,7 @@ def test_the_guide_to_clusters_quotes_what_was_measured():
     found = json.loads((RESULTS / "cluster.json").read_text())["query"]
     assert (found["rows"], found["coordinates"], found["shards"], found["k"]) == (1_000_000, 64, 8, 10)
     assert found["same_rows_and_distances"]
+    assert f"index all of it in {found['seconds_to_read_and_index']['two workers']:.1f} s" in document
 
 
 def test_the_page_serves_many_at_once_and_loses_nothing():

@@ -11,7 +11,7 @@ from ordrank._types import Answer, FloatArray, IntArray, RankedPicture, Vote
 from ordrank.collection.index import ExactIndex
 from ordrank.collection.model_file import Model
 from ordrank.collection.records import Header, Places
-from ordrank.collection.searching import GIVEN, Among, Searchable, SearchedPlaces, nearest_label
+from ordrank.collection.searching import GIVEN, Among, Found, Searchable, SearchedPlaces, nearest_label
 from ordrank.collection.store import Store
 from ordrank.errors import CollectionError
 from ordrank.votes import count_votes, vote_weights
@@ -139,14 +139,18 @@ class Comparer:
     def compare(self, query: Query, wanted: Wanted) -> Compared:
         """Grade a query and find the pictures nearest to it."""
         value, shares = self.voters.vote(query)
-        found = self._searched.nearest(
-            query.place[None], wanted.offset + wanted.k, self._among(value, wanted), but=query.own
-        )
+        among, k = self._among(value, wanted), wanted.offset + wanted.k
+        if wanted.offset and wanted.offset >= self._nearest(query, 0, among).total:
+            k = 0  # there is nothing beyond the last one, and no need to bring all others into order
+        found = self._nearest(query, k, among)
         ids, distances = found.ids[0, wanted.offset :], found.distances[0, wanted.offset :]
         difference = np.subtract(self._searched.take(ids), query.place, dtype=np.float64)
         order = np.linalg.norm(difference[:, : self._n_order], axis=1)
         appearance = np.linalg.norm(difference[:, self._n_order :], axis=1)
         return Compared(value, shares, found.total, ids, distances, order, appearance)
+
+    def _nearest(self, query: Query, k: int, among: Among) -> Found:
+        return self._searched.nearest(query.place[None], k, among, but=query.own)
 
     def votes(self, header: Header, shares: FloatArray) -> tuple[Vote, ...]:
         """Return the shares of the votes with the grades as the user writes them."""

@@ -78,6 +78,7 @@ class Searchable(Protocol):
         ----------
         queries : ndarray of shape (q, s + d)
         k : int
+            0 only counts those that may be found.
         among : Among
         but : int, optional
             Number of a place that is not found.
