@@ -326,7 +326,6 @@ def measure_query(rows: int) -> dict[str, Any]:
             "k": k,
             "same_rows_and_distances": same,
             "seconds_to_read_and_index": seconds_to_index,
-            "numbers_that_move_per_query": 3 * k * n_shards,
             **found,
         }
 

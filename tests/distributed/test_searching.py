@@ -87,9 +87,10 @@ def test_dask_arrays_and_a_metric_of_the_cluster(samples, client):
     X, y, _ = samples
     arrays = da.from_array(X.astype(np.float32), chunks=(700, 8)), da.from_array(y, chunks=700)
     learned = DaskOrdinalMetric(kernel="linear", alpha=1e-3).fit(*arrays, client=client)
-    found = DaskRanker(learned).fit(*arrays, client=client).rank(X[:20], 5)
-    assert (found.indices[:, 0] == np.arange(20)).all()
-    assert DaskRanker(learned).fit(*arrays, client=client).n_neighbors_ == 101
+    ranker = DaskRanker(learned).fit(*arrays, client=client)
+    assert ranker.n_neighbors_ == 101
+    for queries in (X[:20].astype(np.float32), arrays[0][:20]):
+        assert (ranker.rank(queries, 5).indices[:, 0] == np.arange(20)).all()
 
 
 def test_a_search_survives_its_workers(samples, in_shards, mortal_client, tmp_path):
@@ -172,6 +173,11 @@ def test_parts_of_places_answer_as_the_whole(among):
 # Collections ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(searching, "PART_ROWS", 7)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("collection")
@@ -185,8 +191,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     "options", [(), ("-k", 200), ("--within-grade",), ("--from", 1), ("--from", 1, "--to", 1, "-k", 40)]
 )
-def test_a_collection_answers_as_on_one_machine(folder, client, options, monkeypatch):
-    monkeypatch.setattr(searching, "PART_ROWS", 7)
+def test_a_collection_answers_as_on_one_machine(folder, client, options):
     command = ("rank", folder / "c", "p003.png", "p005.png", folder / "new.png", *options)
     assert document(*command, "--scheduler", client.scheduler.address) == document(*command)
 

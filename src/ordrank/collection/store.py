@@ -45,7 +45,7 @@ from ordrank.features.reading import ReadPicture
 _MOST_VALUES = 900
 # Rows that are read together.
 _BLOCK_ROWS = 1024
-# What SQLite gives numbers from.
+# All numbers that SQLite may give.
 EVERY_NUMBER = range(2**63 - 1)
 
 _ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END WHERE id = ?"

@@ -100,7 +100,7 @@ class DaskRanker(BaseEstimator):
         """Estimated grade (q,) of each query (q, d)."""
         check_is_fitted(self)
         with self._engine.watched("search"):
-            return self._grade(self.metric.transform(X))
+            return self._grade(self._queries(X))
 
     def rank(
         self,
@@ -116,7 +116,6 @@ class DaskRanker(BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (q, d)
-            In the memory of the client.
         k : int, default=10
             How many; no more than there are samples are returned.
         within_grade : bool, default=False
@@ -131,15 +130,19 @@ class DaskRanker(BaseEstimator):
         """
         check_is_fitted(self)
         check_integer("k", k, minimum=1)
-        queries, k = self.metric.transform(X), min(k, self.n_samples_)
+        queries, k = self._queries(X), min(k, self.n_samples_)
         indices = np.full((len(queries), k), -1, dtype=np.int64)
         distances, labels = np.full(indices.shape, np.inf), np.full(indices.shape, np.nan)
         with self._engine.watched("search"):
             for asking, near in self._by_grade(queries) if within_grade else [(np.arange(len(queries)), None)]:
-                found = self._searched.nearest(queries[asking], k, Among(False, lowest, highest, near))
+                among = Among(lowest=lowest, highest=highest, nearest_to=near)
+                found = self._searched.nearest(queries[asking], k, among)
                 there = np.ix_(asking, np.arange(found.ids.shape[1]))
                 indices[there], distances[there], labels[there] = found.ids, found.distances, found.grades
         return Ranking(indices, distances, labels)
+
+    def _queries(self, X: ArrayLike) -> NDArray[np.floating]:
+        return np.asarray(self.metric.transform(X))
 
     def _grade(self, queries: NDArray[np.floating]) -> FloatArray:
         found = self._searched.nearest(queries, self.n_neighbors_)

@@ -22,8 +22,8 @@ from ordrank.distributed.engine import SMALL_FAN_IN, Engine
 from ordrank.distributed.sizes import bytes_of
 from ordrank.errors import CollectionError
 
-# Rows of a collection in one part: some hundred megabytes with their index.
-PART_ROWS = 250_000
+# Rows of a collection in one part: at most, some hundred megabytes with their index, and as few as are worth a task.
+PART_ROWS, FEWEST_ROWS = 250_000, 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def shard_collection(engine: Engine, store: Store, n_order: int) -> ShardedPlace
         Coordinates of the order.
     """
     numbers, threads = store.numbers(), sum(engine.client.nthreads().values())
-    n_parts = max(threads, -(-len(numbers) // PART_ROWS), 1)
+    n_parts = max(1, -(-len(numbers) // PART_ROWS), min(threads, len(numbers) // FEWEST_ROWS))
     bounds = np.linspace(numbers.start, numbers.stop, n_parts + 1).astype(np.int64).tolist()
     ranges = [range(*bounds[place : place + 2]) for place in range(n_parts)]
     state = (store.serial, store.header.model)
