@@ -54,8 +54,11 @@ def test_pgvector(followed, tmp_path):
         assert itself == ["fruit-005.png", "0"]
         assert_same(others, service.ask(collection, ["fruit-005.png"], k=9)[0])
         server.ask(index, tmp_path)
-        approximate = server.ask("SET enable_seqscan = off;" + ask, tmp_path, place=place, lowest="'-infinity'")
-        assert len({name for name, _ in approximate} & {picture.name for picture in followed["answer"].results}) >= 8
+        use, everything = "SET enable_seqscan = off; SET enable_sort = off;", {"place": place, "lowest": "'-infinity'"}
+        plan = server.ask(f"{use} EXPLAIN {ask}", tmp_path, **everything)
+        assert any("Index Scan using pictures_embedding_idx" in line for (line,) in plan), plan
+        approximate = {name for name, _ in server.ask(use + ask, tmp_path, **everything)}
+        assert len(approximate & {picture.name for picture in followed["answer"].results}) >= 8
 
 
 def test_lancedb(followed):
