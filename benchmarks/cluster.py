@@ -4,9 +4,11 @@
 memory that each ever had. ``overhead`` times gradients of the objective with a local term on two workers of one
 thread, and in one process with two threads, in turn; neighbours are drawn at random, so that half of them are in the
 other worker. ``same`` compares the map with that of one machine, ``phases`` times all phases and counts
-what moves. Prints one JSON document; ``--out`` adds to a file.
+what moves. ``query`` asks samples in shards on two workers of one thread, and one index of all in one process with two
+threads, in turn, for neighbours of the same new samples, and compares the answers. Prints one JSON document; ``--out``
+adds to a file.
 
-    python benchmarks/cluster.py {memory,overhead,same,phases} [--rows N] [--out FILE]
+    python benchmarks/cluster.py {memory,overhead,same,phases,query} [--rows N] [--out FILE]
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -35,7 +38,8 @@ from threadpoolctl import threadpool_limits
 from ordrank import OrdinalMetric
 from ordrank._types import FloatArray
 from ordrank.backend import backend_of
-from ordrank.distributed import DaskOrdinalMetric, Shards
+from ordrank.collection.index import ExactIndex
+from ordrank.distributed import DaskOrdinalMetric, DaskRanker, Shards
 from ordrank.distributed.engine import Engine
 from ordrank.distributed.local_term import Features, ShardedObjective, prepared_parts
 from ordrank.distributed.sharded_samples import ShardedSamples
@@ -281,6 +285,51 @@ def measure_phases(rows: int) -> list[dict[str, Any]]:
     return found
 
 
+def measure_query(rows: int) -> dict[str, Any]:
+    """Find neighbours on two workers and in one process."""
+    d, n_shards, k, repeats = 61, 8, 10, 15
+    with shards_on_disk(rows, d, n_shards, np.float32) as shards, two_workers(4 * LIMIT) as client:
+        metric = DaskOrdinalMetric(3, kernel="linear").fit(shards, client=client).to_local()
+        start = time.perf_counter()
+        ranker = DaskRanker(metric).fit(shards, client=client)
+        seconds_to_index = {"two workers": time.perf_counter() - start}
+        start = time.perf_counter()
+        index = ExactIndex(np.concatenate([metric.transform(shard.whole()[0]) for shard in shards.shards]), 3)
+        seconds_to_index["one process"] = time.perf_counter() - start
+        new, _ = draw(np.random.default_rng(SEED + 1), 100 + repeats, d, np.float32)
+
+        def local(X: NDArray[Any]) -> tuple[NDArray[Any], FloatArray]:
+            return index.nearest(metric.transform(X), k)
+
+        def remote(X: NDArray[Any]) -> tuple[NDArray[Any], FloatArray]:
+            found = ranker.rank(X, k)
+            return found.indices, found.distances
+
+        same = all(np.array_equal(one, other) for one, other in zip(local(new), remote(new), strict=True))
+        questions = {"single": [new[place : place + 1] for place in range(repeats)], "batch of 100": [new[:100]] * 5}
+        found: dict[str, Any] = {}
+        with threadpool_limits(2):
+            for name, asked in questions.items():
+                times: dict[str, list[float]] = {"one process, two threads": [], "two workers": []}
+                for X in asked:
+                    times["one process, two threads"].append(timed(partial(local, X)))
+                    times["two workers"].append(timed(partial(remote, X)))
+                medians = {who: statistics.median(values) for who, values in times.items()}
+                found[name] = {
+                    "seconds": medians,
+                    "ratio": medians["two workers"] / medians["one process, two threads"],
+                }
+        return {
+            "rows": rows,
+            "coordinates": metric.transform(new[:1]).shape[1],
+            "shards": n_shards,
+            "k": k,
+            "same_rows_and_distances": same,
+            "seconds_to_read_and_index": seconds_to_index,
+            **found,
+        }
+
+
 @contextmanager
 def shards_of(X: NDArray[Any], y: FloatArray, n_shards: int) -> Iterator[Shards]:
     """Given samples in files."""
@@ -299,6 +348,7 @@ PARTS: dict[str, tuple[Callable[[int], Any], int]] = {
     "memory": (measure_memory, 4_000_000),
     "overhead": (measure_overhead, 400_000),
     "same": (measure_same, 200_000),
+    "query": (measure_query, 1_000_000),
 }
 
 

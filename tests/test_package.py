@@ -71,6 +71,8 @@ def test_code_in_documents_runs(document, tmp_path, monkeypatch):
     blocks = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
     if any("import torch" in block for block in blocks):
         pytest.importorskip("torch")
+    if any("import lancedb" in block for block in blocks):
+        pytest.importorskip("lancedb", reason="LanceDB is not installed: pip install lancedb")
     if document.name == "cluster.md":
         pytest.importorskip("distributed", reason="Dask is not installed: pip install 'ordrank[dask]'")
     names = {}

@@ -240,6 +240,23 @@ def test_the_guide_to_collections_quotes_what_was_measured():
         assert line in document, line
 
 
+def query_lines():
+    found = json.loads((RESULTS / "cluster.json").read_text())["query"]
+    for name, text in (("single", "one query"), ("batch of 100", "100 queries at once")):
+        alone, cluster = (found[name]["seconds"][who] for who in ("one process, two threads", "two workers"))
+        yield f"| {text} | {1e3 * alone:.1f} ms | {1e3 * cluster:.1f} ms | {found[name]['ratio']:.2f} |"
+
+
+def test_the_guide_to_clusters_quotes_what_was_measured():
+    document = (ROOT / "docs" / "cluster.md").read_text()
+    for line in query_lines():
+        assert line in document, line
+    found = json.loads((RESULTS / "cluster.json").read_text())["query"]
+    assert (found["rows"], found["coordinates"], found["shards"], found["k"]) == (1_000_000, 64, 8, 10)
+    assert found["same_rows_and_distances"]
+    assert f"index all of it in {found['seconds_to_read_and_index']['two workers']:.1f} s" in document
+
+
 def test_the_page_serves_many_at_once_and_loses_nothing():
     load = json.loads((RESULTS / "serve.json").read_text())
     assert load["pictures"] == 100_000

@@ -1,12 +1,15 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordrank.collection.answering import Query, Voters, nearest_label
+from ordrank.collection.answering import Comparer, Query, Voters, Wanted
 from ordrank.collection.index import ExactIndex
 from ordrank.collection.model_file import Model
 from ordrank.collection.records import Places
+from ordrank.collection.searching import SearchedPlaces, nearest_label
 from ordrank.errors import CollectionError
 from ordrank.neighbors import k_nearest
 from ordrank.votes import count_votes
@@ -22,9 +25,13 @@ def test_the_nearest_label_is_nearest_and_the_lower_one_half_way(labels, values)
 
 def voters_of(vectors, given_grades, n_votes=3, weights="distance"):
     given_grades = np.asarray(given_grades, dtype=float)
+    return Voters(searched_of(vectors, given_grades), Model("f", None, None, n_votes, weights))
+
+
+def searched_of(vectors, given_grades):
     ids = 10 * np.arange(1, len(vectors) + 1)
     places = Places(ids, given_grades, np.full(len(ids), np.nan), np.asarray(vectors, dtype=np.float32))
-    return Voters(places, ExactIndex(places.vectors, 1), Model("f", None, None, n_votes, weights))
+    return SearchedPlaces(places, ExactIndex(places.vectors, 1))
 
 
 @st.composite
@@ -87,3 +94,20 @@ def test_nobody_else_to_vote_is_said():
     assert voters.vote(Query("q", np.zeros(2, dtype=np.float32), b"", 10))[0] == 3
     with pytest.raises(CollectionError, match="the only picture of the collection that has a grade"):
         voters.vote(Query("q", np.zeros(2, dtype=np.float32), b"", 20))
+
+
+def test_beyond_the_last_picture_nothing_is_searched(monkeypatch):
+    searched = searched_of(np.arange(12.0).reshape(6, 2), np.array([1.0, 1, 2, 2, 3, 3]))
+    comparer = Comparer(searched, Model("f", None, SimpleNamespace(n_components_=1), 2, "uniform"))
+    query = Query("q", np.zeros(2, dtype=np.float32), b"", 60)
+    asked, plain = [], ExactIndex.nearest
+
+    def nearest(self, queries, k, *, allowed=None):
+        asked.append(k)
+        return plain(self, queries, k, allowed=allowed)
+
+    monkeypatch.setattr(ExactIndex, "nearest", nearest)
+    found = comparer.compare(query, Wanted(k=2, offset=4))
+    assert (found.total, found.ids.tolist(), asked) == (5, [50], [3, 6])
+    found = comparer.compare(query, Wanted(k=2, offset=5))
+    assert (found.total, found.ids.tolist(), asked) == (5, [], [3, 6, 3])

@@ -246,3 +246,23 @@ def test_no_queries_and_whole_numbers():
     indices, distances = index.nearest(np.empty((0, 3)), 2)
     assert indices.shape == distances.shape == (0, 2)
     assert index.nearest(np.array([[3, 4, 5]]), 1)[0].tolist() == [[1]]
+
+
+@pytest.mark.usefixtures("small_leaves")
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_squares_with_the_same_root_are_equal_distances(k):
+    rng = np.random.default_rng(0)
+    queries = np.zeros((1, 3))
+    found = 0
+    while found < 20:
+        vector = rng.uniform(1, 2, size=3)
+        turned = np.array([np.roll(vector, turn) for turn in range(3)])
+        squared = np.einsum("ij,ij->i", turned, turned)
+        nearer_last = turned[np.argsort(-squared)]
+        if len(np.unique(squared)) == 1 or len(np.unique(np.sqrt(squared))) > 1:
+            continue
+        found += 1
+        others = rng.uniform(5, 6, size=(60, 3))
+        indices, distances = ExactIndex(np.concatenate([others[:30], nearer_last, others[30:]]), 1).nearest(queries, k)
+        assert indices[0].tolist() == [30, 31, 32][:k]
+        assert len(np.unique(distances)) == 1

@@ -108,8 +108,7 @@ def fit(
 
     Pictures that have not changed are not read again, and an interrupted run goes on where it was.
     """
-    if scheduler is not None and workers is not None:
-        raise typer.BadParameter("--scheduler names a cluster, --workers starts one; give one of them.")
+    _check_cluster(scheduler, workers)
     with plain_errors(RESUMABLE, all_bad=as_json):
         from ordrank import service
 
@@ -217,16 +216,38 @@ def rank(
     html: Annotated[
         Path | None, typer.Option(help="Write the answers with their pictures as a page.", show_default=False)
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask cluster whose workers search the collection, tcp://HOST:PORT; they must see it "
+            "under the same path.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Search with a Dask cluster of so many workers here.", min=1, show_default=False),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate the grade of pictures and find those most like them, nearest first."""
+    _check_cluster(scheduler, workers)
     with plain_errors():
         from ordrank import service
         from ordrank.errors import InputError
 
         if html is not None and html.is_dir():
             raise InputError(f"{html} is a folder; name a file in it with --html")
-        answers = service.ask(collection, queries, k=k, within_grade=within_grade, lowest=lowest, highest=highest)
+        answers = service.ask(
+            collection,
+            queries,
+            k=k,
+            within_grade=within_grade,
+            lowest=lowest,
+            highest=highest,
+            scheduler=scheduler,
+            workers=workers,
+        )
         if html is not None:
             write_sheet(html, answers, collection)
         if as_json:
@@ -325,6 +346,11 @@ def answer_document(answer: Answer) -> dict[str, Any]:
     for picture in document["results"]:
         del picture["thumbnail"]
     return document
+
+
+def _check_cluster(scheduler: str | None, workers: int | None) -> None:
+    if scheduler is not None and workers is not None:
+        raise typer.BadParameter("--scheduler names a cluster, --workers starts one; give one of them.")
 
 
 def _grades(file: Path | None, file_column: str, grade_column: str, order: str | None) -> Grades | None:

@@ -293,7 +293,8 @@ class Search:
         squared = np.concatenate((self.squared[changed].reshape(-1), exact))
         label = np.concatenate((self.label[changed].reshape(-1), self._labels[place]))
         query = np.concatenate((np.repeat(changed, self.k), query))
-        order = np.lexsort((label, squared, query))
+        # By distances, not by their squares, of which two may have the same root: equal distances go by row number.
+        order = np.lexsort((label, np.sqrt(squared), query))
         # A leaf may be visited twice.
         query, label, squared = query[order], label[order], squared[order]
         again = np.append(False, (query[1:] == query[:-1]) & (label[1:] == label[:-1]) & np.isfinite(squared[1:]))

@@ -45,7 +45,7 @@ class Copies:
         return first
 
     def of(
-        self, rows: IntArray, squared: FloatArray, k: int, allowed: NDArray[np.bool_] | None
+        self, rows: IntArray, distances: FloatArray, k: int, allowed: NDArray[np.bool_] | None
     ) -> tuple[IntArray, FloatArray]:
         """The k best rows, every copy counted, given the best distinct vectors.
 
@@ -53,8 +53,7 @@ class Copies:
         ----------
         rows : ndarray of shape (m,)
             One row of each distinct vector, nearest first; together they have at least k allowed copies.
-        squared : ndarray of shape (m,)
-            Their squared distances.
+        distances : ndarray of shape (m,)
         k : int
         allowed : ndarray of shape (n,), bool, optional
             Which rows may be found; all where it is None.
@@ -63,22 +62,22 @@ class Copies:
         -------
         rows : ndarray of shape (k,)
             Nearest first, equal distances by row number.
-        squared : ndarray of shape (k,)
+        distances : ndarray of shape (k,)
         """
         found: list[IntArray] = []
-        distances: list[FloatArray] = []
+        measured: list[FloatArray] = []
         n_found = 0
-        for row, distance in zip(rows, squared, strict=True):
-            if n_found >= k and distance > distances[-1][-1]:
+        for row, distance in zip(rows, distances, strict=True):
+            if n_found >= k and distance > measured[-1][-1]:
                 break
             begin, end = self.starts[self.group[row]], self.starts[self.group[row] + 1]
             copies = self.members[begin:end]
             # A row number stands for its first allowed copy, so that k copies from it on are enough.
             copies = copies[:k] if allowed is None else copies[allowed[copies]][:k]
             found.append(copies)
-            distances.append(np.full(len(copies), distance))
+            measured.append(np.full(len(copies), distance))
             n_found += len(copies)
-        every_row, every_distance = np.concatenate(found), np.concatenate(distances)
+        every_row, every_distance = np.concatenate(found), np.concatenate(measured)
         best = np.lexsort((every_row, every_distance))[:k]
         return every_row[best], every_distance[best]
 

@@ -159,8 +159,7 @@ class ExactIndex:
             part = slice(start, start + at_once)
             search = Search(self._vectors, self._rows, chosen.labels, queries[part], found, _BLOCK_ELEMENTS)
             self._visit_leaves(search, chosen.counts)
-            indices[part, :found], squared = self._with_copies(search, chosen.allowed)
-            distances[part, :found] = np.sqrt(squared)
+            indices[part, :found], distances[part, :found] = self._with_copies(search, chosen.allowed)
         return indices, distances
 
     def _checked_queries(self, queries: NDArray[np.floating]) -> FloatArray:
@@ -213,15 +212,15 @@ class ExactIndex:
             yield from search.compare(region, asking, slice(int(self._leaves[first]), int(self._leaves[last])))
 
     def _with_copies(self, search: Search, allowed: NDArray[np.bool_] | None) -> tuple[IntArray, FloatArray]:
-        """Rows and squared distances that a search found, (q, k), every copy of a vector counted."""
-        rows, squared = search.label, search.squared
+        """Rows and distances that a search found, (q, k), every copy of a vector counted."""
+        rows, distances = search.label, np.sqrt(search.squared)
         if self._copies is None:
-            return rows, squared
+            return rows, distances
         for query in range(len(rows)):
-            known = np.isfinite(squared[query])
-            expanded = self._copies.of(rows[query, known], squared[query, known], search.k, allowed)
-            rows[query], squared[query] = expanded
-        return rows, squared
+            known = np.isfinite(distances[query])
+            expanded = self._copies.of(rows[query, known], distances[query, known], search.k, allowed)
+            rows[query], distances[query] = expanded
+        return rows, distances
 
 
 def _checked_vectors(vectors: NDArray[np.floating]) -> tuple[NDArray[np.floating], FloatArray]:

@@ -45,6 +45,8 @@ from ordrank.features.reading import ReadPicture
 _MOST_VALUES = 900
 # Rows that are read together.
 _BLOCK_ROWS = 1024
+# All numbers that SQLite may give.
+EVERY_NUMBER = range(2**63 - 1)
 
 _ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END WHERE id = ?"
 # The content of a picture whose file holds another by now is marked, so that it can come again under another name.
@@ -127,16 +129,25 @@ class Store:
         found = dict(self._connection.execute("SELECT id, vector FROM features WHERE id = ?", (number,)))
         return decode_vector(in_order(found, [number])[0], self.header.dim)
 
-    def places(self) -> Places:
-        """Where every picture is that has a place, in the order of their numbers."""
-        statement = "SELECT id, grade, estimate FROM pictures WHERE id IN (SELECT id FROM embeddings) ORDER BY id"
-        table = numbers_of(self._connection.execute(statement).fetchall(), 3)
-        vectors = self._vectors(len(table))
+    def numbers(self) -> range:
+        """Return the numbers among which all are that have a place; few of them are missing."""
+        first, last = self._connection.execute("SELECT min(id), max(id) FROM embeddings").fetchone()
+        return range(0) if first is None else range(first, last + 1)
+
+    def places(self, numbers: range = EVERY_NUMBER) -> Places:
+        """Where every picture is that has a place, or those with numbers in a range, in the order of their numbers."""
+        statement = (
+            "SELECT id, grade, estimate FROM pictures "
+            "WHERE id >= ? AND id < ? AND id IN (SELECT id FROM embeddings) ORDER BY id"
+        )
+        table = numbers_of(self._connection.execute(statement, (numbers.start, numbers.stop)).fetchall(), 3)
+        vectors = self._vectors(numbers, len(table))
         return Places(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], vectors)
 
-    def _vectors(self, n: int) -> NDArray[np.float32]:
-        """Vectors (n, s + d) of all that have a place, read in blocks: beside them little else is in memory."""
-        found = self._connection.execute("SELECT vector FROM embeddings ORDER BY id")
+    def _vectors(self, numbers: range, n: int) -> NDArray[np.float32]:
+        """Vectors (n, s + d) of those that have a place, read in blocks: beside them little else is in memory."""
+        statement = "SELECT vector FROM embeddings WHERE id >= ? AND id < ? ORDER BY id"
+        found = self._connection.execute(statement, (numbers.start, numbers.stop))
         vectors, done = np.empty((n, 0), dtype=np.float32), 0
         while block := [blob for (blob,) in found.fetchmany(_BLOCK_ROWS)]:
             if not done and isinstance(block[0], bytes):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray
-from ordrank.collection.answering import Voters, index_of
+from ordrank.collection.answering import Voters, search_places
 from ordrank.collection.model_file import Model, read_model, remove_models, write_model
 from ordrank.collection.projection import Projection, fit_projection
 from ordrank.collection.records import Placed, Places
@@ -96,7 +96,7 @@ def place_pictures(store: Store) -> Placing:
     """Return how new pictures get their places: by the model, and the votes of the graded pictures."""
     model = model_of(store)
     places = store.places()
-    voters = Voters(places, index_of(places, model), model)
+    voters = Voters(search_places(places, model), model)
 
     def place(pictures: Sequence[ReadPicture], grades: Mapping[str, float]) -> Placed:
         if not pictures:
@@ -111,7 +111,7 @@ def place_pictures(store: Store) -> Placing:
 def estimate_again(store: Store, ids: Sequence[int]) -> None:
     """Estimate the grades of pictures by the votes of all graded pictures that are there by now."""
     model, places = model_of(store), store.places()
-    voters = Voters(places, index_of(places, model), model)
+    voters = Voters(search_places(places, model), model)
     asking = np.isin(places.ids, ids)
     store.set_estimates(places.ids[asking], voters.grade(places.vectors[asking]))
 
@@ -135,7 +135,7 @@ def _places(model: Model, X: NDArray[np.float32], grades: FloatArray) -> Iterato
     vectors = np.vstack([model.place_projected(X[rows]) for rows in blocks])
     graded = ~np.isnan(grades)
     known = Places(np.flatnonzero(graded), grades[graded], np.full(graded.sum(), np.nan), vectors[graded])
-    voters = Voters(known, index_of(known, model), model)
+    voters = Voters(search_places(known, model), model)
     for rows in blocks:
         yield Placed(vectors[rows], _estimates(voters, vectors[rows], grades[rows]))
 

@@ -1,7 +1,8 @@
-"""The same fit beyond one machine: samples in shards, workers of a Dask cluster that read them and send sums."""
+"""Fits and answers beyond one machine: samples in shards, read by workers of a Dask cluster that send little else."""
 
 from ordrank.distributed.metric import DaskOrdinalMetric
 from ordrank.distributed.pca import DaskPCA
+from ordrank.distributed.ranker import DaskRanker
 from ordrank.distributed.shards import Shards
 
-__all__ = ["DaskOrdinalMetric", "DaskPCA", "Shards"]
+__all__ = ["DaskOrdinalMetric", "DaskPCA", "DaskRanker", "Shards"]

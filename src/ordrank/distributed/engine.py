@@ -1,4 +1,4 @@
-"""The little of Dask that a fit needs: the same task for every shard, sums as a tree, and what to say when it fails.
+"""The little of Dask that is needed: the same task for every shard, sums as a tree, and what to say when it fails.
 
 All that travels is arguments of tasks and their results. A worker that is lost takes results with it; the scheduler
 knows the tasks they came from and runs them again elsewhere, which is why no data is ever placed on a worker by hand.
@@ -26,7 +26,7 @@ def import_distributed() -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise InputError("a fit on a cluster needs Dask; install it with pip install 'ordrank[dask]'") from error
+        raise InputError("work on a cluster needs Dask; install it with pip install 'ordrank[dask]'") from error
     return distributed
 
 
@@ -95,8 +95,8 @@ class Engine:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Turn what Dask raises when a cluster fails into one sentence."""
+    def watched(self, work: str = "fit") -> Iterator[None]:
+        """Turn what Dask raises when a cluster fails into one sentence; ``work`` names what it did."""
         distributed = import_distributed()
         from distributed.client import ClosedClientError
         from distributed.comm import CommClosedError
@@ -113,5 +113,6 @@ class Engine:
             if isinstance(error, RuntimeError) and self.client.status == "running":
                 raise
             raise ClusterError(
-                f"the scheduler at {address} was lost during the fit; nothing was changed, so start it and fit again"
+                f"the scheduler at {address} was lost during the {work}; nothing was changed, so start it and {work} "
+                "again"
             ) from error

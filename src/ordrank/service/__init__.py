@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ordrank.service.asking import ask as ask
+    from ordrank.service.asking import embed as embed
     from ordrank.service.describing import Description as Description
     from ordrank.service.describing import describe as describe
     from ordrank.service.exporting import export as export
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ordrank.service.library import Part as Part
 
 _HOME = {
-    "asking": ("ask",),
+    "asking": ("ask", "embed"),
     "describing": ("Description", "describe"),
     "exporting": ("export",),
     "judging": ("Evaluation", "evaluate"),
@@ -46,6 +47,7 @@ __all__ = [
     "add",
     "ask",
     "describe",
+    "embed",
     "evaluate",
     "export",
     "fit",

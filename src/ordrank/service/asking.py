@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ordrank._types import Answer, Extractor
-from ordrank.collection.answering import Answers, Query, Wanted
+from ordrank.collection.answering import Answers, Query, Wanted, search_places
 from ordrank.collection.model_file import Model
 from ordrank.collection.records import Header, Row
+from ordrank.collection.searching import Searchable
 from ordrank.collection.store import Store, read_store
 from ordrank.collection.training import model_of
 from ordrank.errors import CollectionError, InputError
@@ -26,6 +29,8 @@ def ask(
     within_grade: bool = False,
     lowest: str | None = None,
     highest: str | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
 ) -> list[Answer]:
     """Grade pictures and rank the collection for each.
 
@@ -40,13 +45,46 @@ def ask(
         Only pictures of the query's estimated grade.
     lowest, highest : str, optional
         Only pictures with grades in between, both included.
+    scheduler, workers : str and int, optional
+        Address of a Dask cluster whose workers hold and search the places, or number of workers of one on this
+        machine. They must see the collection under the same path.
     """
     with read_store(collection) as store:
         model = model_of(store)
         wanted = wanted_pictures(store.header, k, within_grade=within_grade, lowest=lowest, highest=highest)
         asked = [_query(store, model, text) for text in queries]
-        answers = Answers(store, model)
-        return [answers.answer(query, wanted) for query in asked]
+        with _searched(store, model, scheduler, workers) as searched:
+            answers = Answers(store, searched, model)
+            return [answers.answer(query, wanted) for query in asked]
+
+
+def embed(collection: Path, queries: Sequence[str]) -> NDArray[np.float32]:
+    """Places (q, s + d) of pictures in the learned space, as :func:`~ordrank.service.export` writes them.
+
+    Parameters
+    ----------
+    collection : Path
+    queries : sequence of str
+        Names of pictures in the collection, or picture files.
+    """
+    if not queries:
+        raise InputError("there is no picture to embed; name at least one")
+    with read_store(collection) as store:
+        model = model_of(store)
+        return np.stack([_query(store, model, text).place for text in queries])
+
+
+@contextmanager
+def _searched(store: Store, model: Model, scheduler: str | None, workers: int | None) -> Iterator[Searchable]:
+    """Make the places of a collection ready to be searched: here, or on a cluster."""
+    if scheduler is None and workers is None:
+        yield search_places(store.places(), model)
+        return
+    from ordrank.distributed.pictures import connected
+    from ordrank.distributed.searching import shard_collection
+
+    with connected(scheduler, workers) as engine, engine.watched("search"):
+        yield shard_collection(engine, store, model.n_order)
 
 
 def _query(store: Store, model: Model, text: str) -> Query:

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from ordrank import metrics
 from ordrank._types import FloatArray, IntArray
-from ordrank.collection.answering import nearest_label
+from ordrank.collection.searching import nearest_label
 from ordrank.collection.store import read_store
 from ordrank.collection.training import fit_ranker, is_balanced, project
 from ordrank.errors import InputError

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._types import FloatArray, IntArray
-from ordrank.collection.answering import Comparer, nearest_label
+from ordrank.collection.answering import Comparer
 from ordrank.collection.changes import Correction
 from ordrank.collection.database import DATABASE, must_exist
 from ordrank.collection.index import ExactIndex
 from ordrank.collection.model_file import Model
 from ordrank.collection.records import Header, Places
+from ordrank.collection.searching import SearchedPlaces, nearest_label
 from ordrank.collection.store import Store, read_store
 from ordrank.collection.training import error_of, model_of
 from ordrank.errors import CollectionError
@@ -169,7 +170,7 @@ class Snapshot:
         space = self.trained
         ids, rows = self.album.ids[space.rows], space.rows
         places = Places(ids, self.grades[rows], self.estimates[rows], space.vectors)
-        return Comparer(places, space.index, space.model)
+        return Comparer(SearchedPlaces(places, space.index), space.model)
 
     @property
     def trained(self) -> Space:

@@ -164,7 +164,7 @@ def tell_assessment(state: Snapshot, query: Query, token: str | None, compared: 
 
 def tell_ranked(state: Snapshot, compared: Compared) -> tuple[Ranked, ...]:
     """Say which pictures were found, nearest first."""
-    rows = state.trained.rows[compared.rows].tolist()
+    rows = np.searchsorted(state.album.ids, compared.ids).tolist()
     distances = (compared.distances.tolist(), compared.order.tolist(), compared.appearance.tolist())
     pictures = (tell_picture(state, row) for row in rows)
     return tuple(
