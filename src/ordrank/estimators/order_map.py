@@ -65,7 +65,8 @@ class Pictures:
 
 def unit_size(X: Array, mean: Array, size: float) -> Array:
     """Samples (n, d) about their mean (d,), in units of their size, of the same type and where they are."""
-    return (X - backend_of(X).asarray(mean, X)) / float(size)
+    asarray = backend_of(X).asarray
+    return (X - asarray(mean, X)) / asarray(size, X)
 
 
 @dataclass(frozen=True)
