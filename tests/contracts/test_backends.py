@@ -89,6 +89,13 @@ def test_thin_products(backend, like, shape):
     np.testing.assert_allclose(host(backend.transposed_product(W, X)), expected, atol=tolerance * n**0.5)
 
 
+def test_a_tall_matrix_is_mapped_in_its_own_precision(backend, like):
+    X = backend.asarray([[1.0, 2.0], [3.0, 4.0]], like)
+    found = backend.map_rows(X, backend.double(backend.asarray([[5.0, 6.0]], like)))
+    assert found.dtype == like.dtype
+    np.testing.assert_array_equal(host(found), [[17.0], [39.0]])
+
+
 def test_a_product_is_of_the_higher_precision(backend, like):
     a, double = backend.asarray([[1.0, 2.0]], like), backend.double(backend.asarray([[3.0], [4.0]], like))
     found = backend.product(a, double)

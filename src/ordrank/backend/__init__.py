@@ -90,7 +90,7 @@ class Backend(Protocol):
         ...
 
     def map_rows(self, a: Array, b: Array) -> Array:
-        """ABᵀ of a tall matrix (n, d) and a low one (s, d), in their precision."""
+        """ABᵀ of a tall matrix (n, d) and a low one (s, d), in the precision of the tall one."""
         ...
 
     def transposed_product(self, a: Array, b: Array) -> Array:

@@ -125,16 +125,17 @@ class NumpyBackend:
         return total
 
     def map_rows(self, a: Array, b: Array) -> Array:
-        """ABᵀ."""
-        return a @ b.T
+        """ABᵀ in the precision of the tall factor: no copy of it in another."""
+        return a @ b.T.astype(a.dtype, copy=False)
 
     def transposed_product(self, a: Array, b: Array) -> Array:
         """AᵀB; sums of many single-precision rows are sums of blocks, in double."""
-        if a.dtype == np.float64 or len(a) <= _ROWS_AT_ONCE:
+        if b.dtype == np.float64 or len(a) <= _ROWS_AT_ONCE:
             return a.T @ b
         total = np.zeros((a.shape[1], b.shape[1]))
         for start in range(0, len(a), _ROWS_AT_ONCE):
-            total += a[start : start + _ROWS_AT_ONCE].T @ b[start : start + _ROWS_AT_ONCE]
+            block = slice(start, start + _ROWS_AT_ONCE)
+            total += a[block].T.astype(b.dtype, copy=False) @ b[block]
         return total.astype(a.dtype)
 
     def product(self, a: Array, b: Array) -> Array:

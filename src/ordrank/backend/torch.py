@@ -168,8 +168,8 @@ class TorchBackend:
         return total
 
     def map_rows(self, a: Array, b: Array) -> Array:
-        """ABᵀ."""
-        kernels = _kernels(a)
+        """ABᵀ in the precision of the tall factor."""
+        b, kernels = b.to(a.dtype), _kernels(a)
         if kernels is None or a.dtype != torch.float32 or len(b) > kernels.MOST_COLUMNS:
             return a @ b.T
         return kernels.thin_product(a, b)
