@@ -366,6 +366,22 @@ def plot(document: dict[str, Any], file: Path) -> None:
     figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
+def tell(
+    name: str, options: argparse.Namespace, found: dict[str, Any], table: Callable[[dict[str, Any]], str]
+) -> dict[str, Any]:
+    """Print what was found, with what and where it was measured; keep it where the options say."""
+    given = {option: value for option, value in vars(options).items() if not isinstance(value, Path)}
+    device = describe_device(options.device)
+    document = {"benchmark": name, "options": given, "device": device} | found | describe_machine()
+    text = json.dumps(document, indent=2)
+    print(text)
+    if options.out:
+        options.out.write_text(text + "\n")
+    if options.markdown:
+        options.markdown.write_text(table(document) + "\n")
+    return document
+
+
 def main(arguments: list[str]) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -387,22 +403,14 @@ def main(arguments: list[str]) -> None:
     data = problem(options)
     ceiling = ceilings(options.device)
     rows = fits(options, data)
-    document = {
-        "benchmark": "gpu",
-        "options": {name: value for name, value in vars(options).items() if not isinstance(value, Path)},
-        "device": describe_device(options.device),
+    found = {
         "ceilings": ceiling,
         "fits": rows,
         "neighbours": neighbours(options, data, rows[-1]["neighbours_seconds"], ceiling["half_flop_per_second"]),
         "gradient": gradient(options, data, ceiling["copy_bytes_per_second"]),
         "same_as_cpu": same_as_cpu(options, data),
-    } | describe_machine()
-    text = json.dumps(document, indent=2)
-    print(text)
-    if options.out:
-        options.out.write_text(text + "\n")
-    if options.markdown:
-        options.markdown.write_text(table(document) + "\n")
+    }
+    document = tell("gpu", options, found, table)
     if options.plot:
         plot(document, options.plot)
 

@@ -18,7 +18,6 @@ Prints one JSON document; --out keeps it, --markdown shows it.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,12 +27,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu import describe_device, mean_absolute_error, problem, seconds, wait
+from gpu import mean_absolute_error, problem, seconds, tell, wait
 
 from ordrank import OrdinalMetric, OrdinalRanker
 from ordrank.backend import backend_of
 from ordrank.estimators import ordinal_metric
-from ordrank.experiments.machine import describe_machine
 
 MODELS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -183,20 +181,8 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
 
     data = problem(options)
-    document = {
-        "benchmark": "gpu_default",
-        "options": {name: value for name, value in vars(options).items() if not isinstance(value, Path)},
-        "device": describe_device(options.device),
-        "fits": fits(options, data),
-        "ranker": ranker(data),
-        "same_as_cpu": same_as_cpu(options, data),
-    } | describe_machine()
-    text = json.dumps(document, indent=2)
-    print(text)
-    if options.out:
-        options.out.write_text(text + "\n")
-    if options.markdown:
-        options.markdown.write_text(table(document) + "\n")
+    found = {"fits": fits(options, data), "ranker": ranker(data), "same_as_cpu": same_as_cpu(options, data)}
+    tell("gpu_default", options, found, table)
 
 
 if __name__ == "__main__":

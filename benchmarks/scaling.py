@@ -30,12 +30,12 @@ from ordrank.objectives import CMDSObjective
 from ordrank.objectives.locality import LocalityTerm
 
 SEED = 0
-GRADIENT = {"n": 100_000, "d": 128, "s": 16, "K": 8}
+GRADIENT = {"n": 100_000, "d": 512, "s": 16, "K": 5}  # as on a GPU
 GRADIENT_SIZES = {
     "n": (50_000, 100_000, 200_000, 400_000),
     "d": (64, 128, 256, 512),
     "s": (8, 16, 32, 64),
-    "K": (4, 8, 16, 32),
+    "K": (5, 10, 20, 40),
 }
 FITS: dict[str, dict[str, Any]] = {
     "linear": {"parameters": {"kernel": "linear"}, "sizes": (2000, 10_000, 50_000, 250_000, 1_000_000), "features": 64},
