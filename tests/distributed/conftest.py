@@ -1,5 +1,10 @@
 """Clusters of real processes, and data in shards."""
 
+import json
+import os
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -33,6 +38,29 @@ def mortal_client():
     """A cluster whose workers may be killed: a nanny does not always bring back one that dies."""
     with two_workers() as client:
         yield client
+
+
+@pytest.fixture
+def mortal_scheduler(tmp_path):
+    """A scheduler and a worker in processes of their own; address and process of the scheduler."""
+    where, common = tmp_path / "scheduler.json", [sys.executable, "-m"]
+    once = os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    scheduler = subprocess.Popen(
+        [*common, "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(where)],
+        stderr=subprocess.DEVNULL,
+        env=once,
+    )
+    worker = subprocess.Popen(
+        [*common, "distributed.cli.dask_worker", "--no-nanny", "--no-dashboard", "--scheduler-file", str(where)],
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    while not where.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    yield json.loads(where.read_text())["address"], scheduler
+    for process in (worker, scheduler):
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from ordrank.distributed import pictures
 from tests.cli.running import document, failed, run, write_folder
-from tests.distributed.killing import make_mortal
+from tests.distributed.killing import make_deadly, make_mortal
 
 
 @pytest.fixture
@@ -28,6 +28,18 @@ def test_the_collection_is_that_of_one_machine_though_a_worker_dies(folder, mort
     assert flag.exists()
     assert by_cluster == fitted(folder, "alone", "--jobs", "1")
     assert by_cluster[0]["intake"]["read"] == 80
+
+
+def test_a_lost_scheduler_is_said_and_the_collection_goes_on_without(folder, mortal_scheduler):
+    from distributed import Client
+
+    address, scheduler = mortal_scheduler
+    with Client(address, timeout=5, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=30)
+        client.run(make_deadly, "ordrank.features.reading", "read_batch", scheduler.pid)
+    options = ("--labels", folder / "grades.csv", "--out", folder / "c", "--scheduler", address)
+    assert f"the scheduler at {address} was lost" in failed("fit", folder / "pictures", *options)
+    assert fitted(folder, "c", "--jobs", "1") == fitted(folder, "alone", "--jobs", "1")
 
 
 def test_workers_of_this_machine(folder):

@@ -125,7 +125,7 @@ def test_unlabelled_samples_of_the_client_shape_the_map(da, client):
 def test_components_are_those_of_scikit_learn(da, client, in_shards):
     X, y = noisy(900, 12)
     expected = PCA(5, svd_solver="full").fit(X)
-    shards = in_shards(X, y, [0, 10, 500, 900])
+    shards = in_shards(X, y, [0, 10, 10, 500, 900])
     pca, of_array = (
         DaskPCA(5).fit(shards, client=client),
         DaskPCA(5).fit(da.from_array(X, chunks=(200, 12)), client=client),
