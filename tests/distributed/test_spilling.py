@@ -12,6 +12,7 @@ from tests.distributed.conftest import two_workers
 from tests.distributed.graded import assert_same, noisy
 
 da = pytest.importorskip("dask.array")
+dask = pytest.importorskip("dask")
 
 LIMIT = 400 * 10**6
 
@@ -19,9 +20,7 @@ LIMIT = 400 * 10**6
 @pytest.fixture
 def small_client(request):
     """Workers of which each holds a given share of its limit in memory, the rest on disk."""
-    from dask import config
-
-    with config.set({"distributed.worker.memory.target": request.param}), two_workers(LIMIT) as client:
+    with dask.config.set({"distributed.worker.memory.target": request.param}), two_workers(LIMIT) as client:
         yield client
 
 
@@ -48,12 +47,14 @@ def fitted_within_limits(client, settings, X, y):
 
 def in_blocks(rows, d, n_blocks):
     """Samples and labels that the workers draw, and how to draw the same here."""
-    from dask import delayed
 
-    lazy = [delayed(noisy, nout=2)(rows, d, seed=place) for place in range(n_blocks)]
+    def draw():
+        return map(np.concatenate, zip(*(noisy(rows, d, seed=place) for place in range(n_blocks)), strict=True))
+
+    lazy = [dask.delayed(noisy, nout=2)(rows, d, seed=place) for place in range(n_blocks)]
     X = da.concatenate([da.from_delayed(block[0], (rows, d), np.float64) for block in lazy])
     y = da.concatenate([da.from_delayed(block[1], (rows,), np.float64) for block in lazy])
-    return X, y, lambda: map(np.concatenate, zip(*(noisy(rows, d, seed=place) for place in range(n_blocks))))
+    return X, y, draw
 
 
 # Python and its packages take 240 MB of 400: this leaves room for what a task needs besides.

@@ -1,0 +1,246 @@
+"""How the cost of each phase of a fit on a cluster grows, and whether a model with few constants foretells it.
+
+Constants come from small fits: up to 1,000,000 samples with a linear map, 20,000 with a kernel or a local term. Larger
+ones, up to 10,000,000 samples in files, are foretold with them, and then measured. Files were just written: they are
+read from memory, so that no storage is in the figures. Memory is what workers ever had, and what the client, with the
+scheduler in it, had beyond what it had before the fit. Each part takes a minute or two, and adds to a JSON document;
+``small`` comes before the large ones.
+
+    python benchmarks/cluster_scale.py {tasks,small,linear,kernel,"local term"} --out FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cluster import N_GRADES, SEED, moved, peak_memory, shards_on_disk
+from distributed import Client, LocalCluster
+from scipy.optimize import nnls
+
+from ordrank.distributed import DaskOrdinalMetric
+from ordrank.distributed.engine import Engine
+from ordrank.estimators.ordinal_metric import LANDMARKS
+from ordrank.experiments.machine import describe_machine
+
+BYTES = 4
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fit: samples, features, files, workers of one thread; components and neighbours where there is a local term."""
+
+    map: str
+    rows: int
+    features: int
+    shards: int
+    workers: int = 2
+    components: int = 2
+    neighbors: int = 5
+
+    def settings(self) -> dict[str, Any]:
+        """Of the metric; the ridge is given, for choosing it is no matter of the cluster."""
+        if self.map == "kernel":
+            return {"kernel": "rbf", "sharpness": 1.0, "alpha": 1e-3}
+        if self.map == "linear":
+            return {"kernel": "linear", "alpha": 1e-3}
+        sizes = {"n_components": self.components, "n_neighbors": self.neighbors}
+        return {"kernel": "linear", "alpha": 1e-3, "mu": 0.3, **sizes}
+
+    def work(self) -> dict[str, dict[str, float]]:
+        """Amounts of each kind of work in each phase; a gradient or line counts once."""
+        n, d, S, W = self.rows, self.features, self.shards, self.workers
+        s, K, m = self.components, self.neighbors, LANDMARKS
+        once = {"tasks": S, "samples": n / W, "numbers": n * d / W}
+        if self.map == "linear":
+            return {"survey": once, "statistics": once | {"operations": 2 * n * d * d / W}, "sample": once}
+        if self.map == "kernel":
+            return {"features": {"sums": S * m * m / W, "operations": n * (2 * d * m + 3 * m * m) / W}}
+        pairs = n * n / N_GRADES
+        return {
+            "neighbours": {"tasks": S * S, "compared": pairs / W, "operations": 2 * d * pairs / W},
+            "one gradient": {"tasks": 2 * S, "operations": 4 * n * d * s / W, "pairs": n * K * s / W},
+        }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of each phase, steps, bytes of images between workers, memory of workers and growth of the client's."""
+
+    case: Case
+    seconds: dict[str, float]
+    iterations: int
+    image_bytes: int
+    worker_memory: int
+    client_growth: int
+
+
+def forget_peak() -> None:
+    """The largest memory of this process is counted from now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def measure(case: Case, repeats: int) -> Measured:
+    """Fit some times, and keep the shortest time of each phase: other work on the machine only adds to it."""
+    sys.stderr.write(f"{case}\n")
+    settings = {"processes": True, "threads_per_worker": 1, "memory_limit": 3 * 10**9}
+    with (
+        shards_on_disk(case.rows, case.features, case.shards, np.float32) as shards,
+        LocalCluster(case.workers, dashboard_address="127.0.0.1:0", **settings) as cluster,
+        Client(cluster) as client,
+    ):
+        if repeats > 1:  # what is imported late is there then
+            DaskOrdinalMetric(**case.settings()).fit(shards, client=client)
+        found, images = [], moved(client).get("image", 0)
+        gc.collect()
+        forget_peak()
+        before = peak_memory()
+        for _ in range(repeats):
+            metric = DaskOrdinalMetric(**case.settings()).fit(shards, client=client)
+            found.append(metric.seconds_ | {"one gradient": metric.seconds_.get("gradients", 0) / (metric.n_iter_ + 1)})
+        seconds = {phase: min(one[phase] for one in found) for phase in case.work()}
+        between = (moved(client).get("image", 0) - images) // repeats
+        held = max(client.run(peak_memory).values())
+        return Measured(case, seconds, metric.n_iter_, between, held, peak_memory() - before)
+
+
+def constants(measured: Sequence[Measured]) -> dict[str, dict[str, float]]:
+    """Seconds for a unit of each kind of work in each phase: least squares of relative errors, none below zero."""
+    found = {}
+    for phase in dict.fromkeys(phase for one in measured for phase in one.seconds):
+        rows = [(one.case.work()[phase], one.seconds[phase]) for one in measured if phase in one.seconds]
+        kinds = list(rows[0][0])
+        A = np.array([[work[kind] / seconds for kind in kinds] for work, seconds in rows])
+        sizes = np.abs(A).max(axis=0)
+        solution, _ = nnls(A / sizes, np.ones(len(rows)))
+        found[phase] = dict(zip(kinds, (solution / sizes).tolist(), strict=True))
+    return found
+
+
+def foretold(case: Case, rates: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Seconds of each phase by the model."""
+    return {
+        phase: sum(rates[phase][kind] * amount for kind, amount in work.items()) for phase, work in case.work().items()
+    }
+
+
+def compared(one: Measured, rates: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """A measured case beside what the model says."""
+    predicted, case = foretold(one.case, rates), one.case
+    document: dict[str, Any] = {
+        **asdict(case),
+        "seconds": one.seconds,
+        "foretold_over_measured": {phase: predicted[phase] / seconds for phase, seconds in one.seconds.items()},
+        "worker_memory": one.worker_memory,
+        "client_growth": one.client_growth,
+    }
+    if case.map == "local term":
+        # A gradient more than steps, and in each step a line, of two maps: every worker gets the images of the others.
+        mapped = (one.iterations + 1 + 2 * one.iterations) * case.rows * case.components
+        document["image_bytes"] = {"measured": one.image_bytes, "foretold": BYTES * (case.workers - 1) * mapped}
+    return document
+
+
+def extrapolated(rates: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Seconds of a billion samples on 64 machines of 16 cores, with storage that gives them 10 GB/s in all.
+
+    Time of the scheduler, of the workers, and of storage in a pass over the samples, for each phase; one after the
+    other, though they overlap. Tasks of neighbours are few: their shards are of a million samples.
+    """
+    rows, d, machines, cores, storage = 10**9, 128, 64, 16, 10e9
+    seconds: dict[str, dict[str, float]] = {}
+    for name, shards in (("linear", 10_000), ("kernel", 10_000), ("local term", 1_000)):
+        for phase, work in Case(name, rows, d, shards, machines * cores).work().items():
+            parts = {kind: rates[phase][kind] * amount for kind, amount in work.items()}
+            tasks = parts.pop("tasks", rates["survey"]["tasks"] * shards)
+            reading = 0.0 if phase == "one gradient" else rows * d * BYTES / storage
+            seconds[phase] = {"tasks": tasks, "workers": sum(parts.values()), "storage": reading}
+    return {"rows": rows, "features": d, "machines": machines, "cores": cores, "seconds": seconds}
+
+
+def nothing(number: int) -> int:
+    """A task without work."""
+    return number
+
+
+def measure_tasks(count: int) -> dict[str, Any]:
+    """Time tasks without work, and a fit of a thousand shards that hold five samples each."""
+    with LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster, Client(cluster) as client:
+        engine = Engine(client)
+        engine.gather(engine.each(nothing, range(100)))
+        times = []
+        for _ in range(REPEATS):
+            start, used = time.perf_counter(), time.process_time()
+            engine.gather(engine.each(nothing, range(count)))
+            times.append((time.perf_counter() - start, time.process_time() - used))
+        wall, used = (statistics.median(column) / count for column in zip(*times, strict=True))
+    tiny = measure(Case("linear", 5000, 8, shards := 1000), 1)
+    return {
+        "tasks": count,
+        "milliseconds_of_a_task": 1e3 * wall,
+        "milliseconds_of_scheduler_and_client": 1e3 * used,
+        "milliseconds_of_a_tiny_shard": {phase: 1e3 * seconds / shards for phase, seconds in tiny.seconds.items()},
+    }
+
+
+LEARNED = (
+    *(Case("linear", 20_000, 16, shards) for shards in (8, 200)),
+    Case("linear", 100_000, 64, 4),
+    *(Case("linear", 1_000_000, d, 8, W) for d, W in ((16, 2), (64, 1), (64, 2))),
+    *(Case("kernel", n, 32, shards) for n, shards in ((5_000, 8), (10_000, 4), (20_000, 8))),
+    *(Case("local term", 10_000, 32, shards, W) for shards, W in ((2, 2), (8, 2), (2, 1))),
+    *(Case("local term", 20_000, d, 4, 2, s, K) for d, s, K in ((64, 2, 5), (32, 4, 5), (32, 2, 10))),
+)
+FORETOLD = {
+    "linear": (Case("linear", 10_000_000, 64, 100), Case("linear", 2_000_000, 200, 40)),
+    "kernel": (Case("kernel", 100_000, 64, 8),),
+    "local term": (Case("local term", 50_000, 64, 4, 2, 4, 10), Case("local term", 100_000, 64, 4)),
+}
+
+
+def measure_small() -> dict[str, Any]:
+    """Constants of the model from small fits."""
+    learned = [measure(case, REPEATS) for case in LEARNED]
+    rates = constants(learned)
+    return {
+        "seconds_of_a_unit": rates,
+        "learned_from": [compared(one, rates) for one in learned],
+        "billion": extrapolated(rates),
+    }
+
+
+def main() -> None:
+    """Measure one part; a large fit is foretold with constants that are in the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=["tasks", "small", *FORETOLD])
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    document = json.loads(options.out.read_text()) if options.out.exists() else {}
+    document |= {"seed": SEED, **describe_machine()}
+    document["versions"]["distributed"] = version("distributed")
+    if options.part == "tasks":
+        document["tasks"] = measure_tasks(5000)
+    elif options.part == "small":
+        document |= measure_small()
+    else:
+        rates = document["seconds_of_a_unit"]
+        large = [compared(measure(case, 1), rates) for case in FORETOLD[options.part]]
+        document["foretold"] = document.get("foretold", {}) | {options.part: large}
+    text = json.dumps(document, indent=1)
+    options.out.write_text(text + "\n")
+    sys.stdout.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
