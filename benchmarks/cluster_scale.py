@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cluster import N_GRADES, SEED, moved, peak_memory, shards_on_disk
+from cluster import N_GRADES, SEED, moved, peak_memory, shards_on_disk, two_workers
 from distributed import Client, LocalCluster
 from scipy.optimize import nnls
 
@@ -97,7 +97,7 @@ def measure(case: Case, repeats: int) -> Measured:
     settings = {"processes": True, "threads_per_worker": 1, "memory_limit": 3 * 10**9}
     with (
         shards_on_disk(case.rows, case.features, case.shards, np.float32) as shards,
-        LocalCluster(case.workers, dashboard_address="127.0.0.1:0", **settings) as cluster,
+        LocalCluster(n_workers=case.workers, dashboard_address="127.0.0.1:0", **settings) as cluster,
         Client(cluster) as client,
     ):
         with shards_on_disk(3000, case.features, case.workers, np.float32) as few:  # what is imported late
@@ -177,7 +177,7 @@ def nothing(number: int) -> int:
 
 def measure_tasks(count: int) -> dict[str, Any]:
     """Time tasks without work, and a fit of a thousand shards that hold five samples each."""
-    with LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster, Client(cluster) as client:
+    with two_workers() as client:
         engine = Engine(client)
         engine.gather(engine.each(nothing, range(100)))
         times = []

@@ -19,7 +19,7 @@ def two_workers(memory_limit=10**9):
     """A client of two workers, each a process of its own with a nanny that replaces it when it dies."""
     settings = {"processes": True, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with (
-        distributed.LocalCluster(2, memory_limit=memory_limit, **settings) as cluster,
+        distributed.LocalCluster(n_workers=2, memory_limit=memory_limit, **settings) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         client.wait_for_workers(2, timeout=60)

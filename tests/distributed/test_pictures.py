@@ -42,6 +42,13 @@ def test_a_lost_scheduler_is_said_and_the_collection_goes_on_without(folder, mor
     assert fitted(folder, "c", "--jobs", "1") == fitted(folder, "alone", "--jobs", "1")
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_cluster_here_has_as_many_workers_as_were_asked_for(workers):
+    with pictures.connected(None, workers) as engine:
+        engine.client.wait_for_workers(workers, timeout=60)
+        assert len(engine.client.ncores()) == workers
+
+
 def test_workers_of_this_machine(folder):
     assert fitted(folder, "cluster", "--workers", "1")[0]["pictures"] == 80
 
