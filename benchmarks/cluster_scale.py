@@ -3,8 +3,7 @@
 Constants come from small fits: up to 1,000,000 samples with a linear map, 20,000 with a kernel or a local term. Larger
 ones, up to 10,000,000 samples in files, are foretold with them, and then measured. Files were just written: they are
 read from memory, so that no storage is in the figures. Memory is what workers ever had, and what the client, with the
-scheduler in it, had beyond what it had before the fit. Each part takes a minute or two, and adds to a JSON document;
-``small`` comes before the large ones.
+scheduler in it, had beyond what it had before the fit. Each part takes a minute or two, and adds to a JSON document.
 
     python benchmarks/cluster_scale.py {tasks,small,linear,kernel,"local term"} --out FILE
 """
@@ -18,7 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -74,24 +73,12 @@ class Case:
         }
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Seconds of each phase, steps, bytes of images between workers, memory of workers and growth of the client's."""
-
-    case: Case
-    seconds: dict[str, float]
-    iterations: int
-    image_bytes: int
-    worker_memory: int
-    client_growth: int
-
-
 def forget_peak() -> None:
     """The largest memory of this process is counted from now."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def measure(case: Case, repeats: int) -> Measured:
+def measure(case: Case, repeats: int) -> dict[str, Any]:
     """Fit some times, and keep the shortest time of each phase: other work on the machine only adds to it."""
     sys.stderr.write(f"{case}\n")
     settings = {"processes": True, "threads_per_worker": 1, "memory_limit": 3 * 10**9}
@@ -111,45 +98,39 @@ def measure(case: Case, repeats: int) -> Measured:
             found.append(metric.seconds_ | {"one gradient": metric.seconds_.get("gradients", 0) / (metric.n_iter_ + 1)})
         seconds = {phase: min(one[phase] for one in found) for phase in case.work()}
         between = (moved(client).get("image", 0) - images) // repeats
-        held = max(client.run(peak_memory).values())
-        return Measured(case, seconds, metric.n_iter_, between, held, peak_memory() - before)
+        found_memory = max(client.run(peak_memory).values()), peak_memory() - before
+    row = {**asdict(case), "seconds": seconds}
+    if case.map == "local term":
+        # A gradient more than steps, and in each step a line, of two maps: every worker gets the images of the others.
+        mapped = (3 * metric.n_iter_ + 1) * case.rows * case.components
+        row["image_bytes"] = {"measured": between, "foretold": BYTES * (case.workers - 1) * mapped}
+    return row | dict(zip(("worker_memory", "client_growth"), found_memory, strict=True))
 
 
-def constants(measured: Sequence[Measured]) -> dict[str, dict[str, float]]:
+def case_of(row: dict[str, Any]) -> Case:
+    """What was measured in a row of the document."""
+    return Case(**{field.name: row[field.name] for field in fields(Case)})
+
+
+def constants(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """Seconds for a unit of each kind of work in each phase: least squares of relative errors, none below zero."""
     found = {}
-    for phase in dict.fromkeys(phase for one in measured for phase in one.seconds):
-        rows = [(one.case.work()[phase], one.seconds[phase]) for one in measured if phase in one.seconds]
-        kinds = list(rows[0][0])
-        A = np.array([[work[kind] / seconds for kind in kinds] for work, seconds in rows])
+    for phase in dict.fromkeys(phase for row in rows for phase in row["seconds"]):
+        measured = [(case_of(row).work()[phase], row["seconds"][phase]) for row in rows if phase in row["seconds"]]
+        kinds = list(measured[0][0])
+        A = np.array([[work[kind] / seconds for kind in kinds] for work, seconds in measured])
         sizes = np.abs(A).max(axis=0)
-        solution, _ = nnls(A / sizes, np.ones(len(rows)))
+        solution, _ = nnls(A / sizes, np.ones(len(measured)))
         found[phase] = dict(zip(kinds, (solution / sizes).tolist(), strict=True))
     return found
 
 
-def foretold(case: Case, rates: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Seconds of each phase by the model."""
+def foretold_over_measured(row: dict[str, Any], rates: dict[str, dict[str, float]]) -> dict[str, float]:
+    """What the model says of each phase, over what was measured."""
     return {
-        phase: sum(rates[phase][kind] * amount for kind, amount in work.items()) for phase, work in case.work().items()
+        phase: sum(rates[phase][kind] * amount for kind, amount in work.items()) / row["seconds"][phase]
+        for phase, work in case_of(row).work().items()
     }
-
-
-def compared(one: Measured, rates: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """A measured case beside what the model says."""
-    predicted, case = foretold(one.case, rates), one.case
-    document: dict[str, Any] = {
-        **asdict(case),
-        "seconds": one.seconds,
-        "foretold_over_measured": {phase: predicted[phase] / seconds for phase, seconds in one.seconds.items()},
-        "worker_memory": one.worker_memory,
-        "client_growth": one.client_growth,
-    }
-    if case.map == "local term":
-        # A gradient more than steps, and in each step a line, of two maps: every worker gets the images of the others.
-        mapped = (one.iterations + 1 + 2 * one.iterations) * case.rows * case.components
-        document["image_bytes"] = {"measured": one.image_bytes, "foretold": BYTES * (case.workers - 1) * mapped}
-    return document
 
 
 def extrapolated(rates: dict[str, dict[str, float]]) -> dict[str, Any]:
@@ -191,11 +172,11 @@ def measure_tasks(count: int) -> dict[str, Any]:
         "tasks": count,
         "milliseconds_of_a_task": 1e3 * wall,
         "milliseconds_of_scheduler_and_client": 1e3 * used,
-        "milliseconds_of_a_tiny_shard": {phase: 1e3 * seconds / shards for phase, seconds in tiny.seconds.items()},
+        "milliseconds_of_a_tiny_shard": {phase: 1e3 * seconds / shards for phase, seconds in tiny["seconds"].items()},
     }
 
 
-LEARNED = (
+SMALL = (
     *(Case("linear", 20_000, 16, shards) for shards in (8, 200)),
     Case("linear", 100_000, 64, 4),
     *(Case("linear", 1_000_000, d, 8, W) for d, W in ((16, 2), (64, 1), (64, 2))),
@@ -203,28 +184,17 @@ LEARNED = (
     *(Case("local term", 10_000, 32, shards, W) for shards, W in ((2, 2), (8, 2), (2, 1))),
     *(Case("local term", 20_000, d, 4, 2, s, K) for d, s, K in ((64, 2, 5), (32, 4, 5), (32, 2, 10))),
 )
-FORETOLD = {
+LARGE = {
     "linear": (Case("linear", 10_000_000, 64, 100), Case("linear", 2_000_000, 200, 40)),
     "kernel": (Case("kernel", 100_000, 64, 8),),
     "local term": (Case("local term", 50_000, 64, 4, 2, 4, 10), Case("local term", 100_000, 64, 4)),
 }
 
 
-def measure_small() -> dict[str, Any]:
-    """Constants of the model from small fits."""
-    learned = [measure(case, REPEATS) for case in LEARNED]
-    rates = constants(learned)
-    return {
-        "seconds_of_a_unit": rates,
-        "learned_from": [compared(one, rates) for one in learned],
-        "billion": extrapolated(rates),
-    }
-
-
 def main() -> None:
-    """Measure one part; a large fit is foretold with constants that are in the file."""
+    """Measure one part, and say what the model makes of all that are in the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["tasks", "small", *FORETOLD])
+    parser.add_argument("part", choices=["tasks", "small", *LARGE])
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     document = json.loads(options.out.read_text()) if options.out.exists() else {}
@@ -233,11 +203,16 @@ def main() -> None:
     if options.part == "tasks":
         document["tasks"] = measure_tasks(5000)
     elif options.part == "small":
-        document |= measure_small()
+        document["small"] = [measure(case, REPEATS) for case in SMALL]
     else:
-        rates = document["seconds_of_a_unit"]
-        large = [compared(measure(case, 2), rates) for case in FORETOLD[options.part]]
-        document["foretold"] = document.get("foretold", {}) | {options.part: large}
+        document["large"] = document.get("large", {}) | {
+            options.part: [measure(case, 2) for case in LARGE[options.part]]
+        }
+    if "small" in document:
+        rates = constants(document["small"])
+        document |= {"seconds_of_a_unit": rates, "billion": extrapolated(rates)}
+        for row in (*document["small"], *(row for part in document.get("large", {}).values() for row in part)):
+            row["foretold_over_measured"] = foretold_over_measured(row, rates)
     text = json.dumps(document, indent=1)
     options.out.write_text(text + "\n")
     sys.stdout.write(text + "\n")

@@ -16,7 +16,7 @@ def cluster_lines():
         parts = (f"{kind} {rates[kind] * scale:.3g} {unit}" for kind, (scale, unit) in scales.items() if rates[kind])
         yield f"| {phase} | {', '.join(parts)} |"
     yield "| map | n | d | S | s | K | phase | measured | foretold over measured |"
-    for row in (row for part in found["foretold"].values() for row in part):
+    for row in (row for part in found["large"].values() for row in part):
         sizes = f"{row['map']} | {row['rows']:,} | {row['features']} | {row['shards']}"
         local = f"{row['components']} | {row['neighbors']}" if row["map"] == "local term" else " | "
         for phase, seconds in row["seconds"].items():
@@ -63,13 +63,13 @@ def test_a_cluster_gives_the_same_at_little_cost():
 
 def test_a_model_foretells_what_a_cluster_takes():
     found = json.loads((RESULTS / "cluster_scale.json").read_text())
-    large = [row for part in found["foretold"].values() for row in part]
+    large = [row for part in found["large"].values() for row in part]
     assert max(row["rows"] for row in large) == 10**7
     for row in large:
         assert all(0.5 <= ratio <= 2 for ratio in row["foretold_over_measured"].values()), row
         if row["map"] == "local term":
             assert abs(row["image_bytes"]["measured"] / row["image_bytes"]["foretold"] - 1) < 0.01
-    small = max(row["worker_memory"] for row in found["learned_from"] if row["rows"] == 100_000)
+    small = max(row["worker_memory"] for row in found["small"] if row["rows"] == 100_000)
     most = next(row for row in large if row["rows"] == 10**7)
     assert most["worker_memory"] < 1.2 * small, "memory of workers grows with the samples"
     assert most["client_growth"] < 50e6, "memory of the client grows with the samples"

@@ -7,6 +7,7 @@ from sklearn.decomposition import PCA
 
 from ordrank import OrdinalMetric
 from ordrank.distributed import DaskOrdinalMetric, DaskPCA, Shards
+from ordrank.distributed.sums import survey
 from ordrank.errors import InputError
 from ordrank.estimators import order_map, ordinal_metric
 from tests.distributed.graded import assert_same, noisy
@@ -79,6 +80,14 @@ def test_single_precision_stays(client, in_shards):
     metric = DaskOrdinalMetric(**LINEAR).fit(in_shards(X, y, [0, 500, 2000]), client=client)
     assert metric.transform(X).dtype == np.float32
     assert_same(OrdinalMetric(**LINEAR).fit(X, y), metric, X, tolerance=1e-4)
+
+
+def test_a_look_at_a_shard_keeps_nothing_of_it(in_shards):
+    X, y = noisy(700, 5)
+    look = survey(in_shards(X, y, [0, 700]).shards[0])
+    arrays = [value for value in vars(look).values() if isinstance(value, np.ndarray)]
+    assert len(arrays) == 5
+    assert all(array.base is None for array in arrays), "a view keeps a block of samples in the memory of a worker"
 
 
 # --- arrays of Dask ----------------------------------------------------------------------------------------------
