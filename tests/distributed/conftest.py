@@ -1,5 +1,10 @@
 """Clusters of real processes, and data in shards."""
 
+import json
+import os
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -10,11 +15,11 @@ distributed = pytest.importorskip("distributed", reason="Dask is not installed: 
 
 
 @contextmanager
-def two_workers():
+def two_workers(memory_limit=10**9):
     """A client of two workers, each a process of its own with a nanny that replaces it when it dies."""
-    settings = {"processes": True, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": "127.0.0.1:0"}
+    settings = {"processes": True, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with (
-        distributed.LocalCluster(2, **settings) as cluster,
+        distributed.LocalCluster(n_workers=2, memory_limit=memory_limit, **settings) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         client.wait_for_workers(2, timeout=60)
@@ -33,6 +38,29 @@ def mortal_client():
     """A cluster whose workers may be killed: a nanny does not always bring back one that dies."""
     with two_workers() as client:
         yield client
+
+
+@pytest.fixture
+def mortal_scheduler(tmp_path):
+    """A scheduler and a worker in processes of their own; address and process of the scheduler."""
+    where, common = tmp_path / "scheduler.json", [sys.executable, "-m"]
+    once = os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    scheduler = subprocess.Popen(
+        [*common, "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(where)],
+        stderr=subprocess.DEVNULL,
+        env=once,
+    )
+    worker = subprocess.Popen(
+        [*common, "distributed.cli.dask_worker", "--no-nanny", "--no-dashboard", "--scheduler-file", str(where)],
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    while not where.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    yield json.loads(where.read_text())["address"], scheduler
+    for process in (worker, scheduler):
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture

@@ -28,6 +28,18 @@ def make_mortal(module, name, flags):
     setattr(home, name, mortal(task, flags))
 
 
+def make_deadly(module, name, pid):
+    """Replace a task in this worker by one at which another process dies."""
+    home = importlib.import_module(module)
+    task = getattr(home, name)
+
+    def run(*arguments, **keywords):
+        os.kill(pid, signal.SIGKILL)
+        return task(*arguments, **keywords)
+
+    setattr(home, name, run)
+
+
 def die(X):
     """A step that no process survives."""
     os.kill(os.getpid(), signal.SIGKILL)

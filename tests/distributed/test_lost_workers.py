@@ -1,26 +1,26 @@
 """Workers are killed in the middle of each phase; the fit finishes with the same answer. A lost scheduler is said."""
 
-import json
-import os
-import subprocess
-import sys
-import time
-
+import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
 from ordrank import OrdinalMetric
-from ordrank.distributed import DaskOrdinalMetric
+from ordrank.distributed import DaskOrdinalMetric, DaskPCA
 from ordrank.errors import ClusterError
 from ordrank.estimators import order_map, ordinal_metric
 from tests.distributed.graded import assert_same, noisy
 from tests.distributed.killing import KillScheduler, die, make_mortal
 
+LOCAL = {"kernel": "linear", "mu": 0.3}
 TASKS = {
+    "survey": ("ordrank.distributed.sums", "survey", {"kernel": "linear"}),
     "statistics": ("ordrank.distributed.sums", "moments_of_shard", {"kernel": "linear"}),
     "sample": ("ordrank.distributed.sharded_samples", "take_rows", {"kernel": "linear"}),
     "features": ("ordrank.distributed.sums", "moments_of_features", {"kernel": "rbf", "sharpness": 1.0}),
-    "neighbours": ("ordrank.distributed.target_neighbors", "nearest_in", {"kernel": "linear", "mu": 0.3}),
-    "gradients": ("ordrank.distributed.local_term", "value_and_gradient", {"kernel": "linear", "mu": 0.3}),
+    "neighbours": ("ordrank.distributed.target_neighbors", "nearest_in", LOCAL),
+    "shares": ("ordrank.distributed.local_term", "prepare", LOCAL),
+    "gradients": ("ordrank.distributed.local_term", "value_and_gradient", LOCAL),
+    "lines": ("ordrank.distributed.local_term", "line_polynomial", LOCAL),
 }
 
 
@@ -31,7 +31,8 @@ def few_drawn(monkeypatch):
     monkeypatch.setattr(ordinal_metric, "LANDMARKS", 60)
 
 
-@pytest.mark.parametrize(("phase", "kills"), [*((phase, 1) for phase in TASKS), ("gradients", 2)])
+@pytest.mark.parametrize("kills", [1, 2])
+@pytest.mark.parametrize("phase", TASKS)
 def test_a_fit_survives_its_workers(phase, kills, mortal_client, in_shards, tmp_path):
     module, task, settings = TASKS[phase]
     X, y = noisy(2500, 8)
@@ -43,6 +44,15 @@ def test_a_fit_survives_its_workers(phase, kills, mortal_client, in_shards, tmp_
     assert_same(OrdinalMetric(alpha=1e-3, **settings).fit(X, y), metric, X)
 
 
+@pytest.mark.parametrize("task", ["survey", "moments_of_shard"])
+def test_principal_components_survive_workers(task, mortal_client, in_shards, tmp_path):
+    X, y = noisy(2500, 8)
+    mortal_client.run(make_mortal, "ordrank.distributed.sums", task, [str(tmp_path / "flag")])
+    pca = DaskPCA(3).fit(in_shards(X, y, [0, 300, 300, 1700, 2500]), client=mortal_client)
+    assert (tmp_path / "flag").exists()
+    np.testing.assert_allclose(pca.components_, PCA(3, svd_solver="full").fit(X).components_, atol=1e-10)
+
+
 def test_blocks_of_dask_arrays_are_computed_again(mortal_client, tmp_path):
     da = pytest.importorskip("dask.array")
     X, y = noisy(2500, 8)
@@ -51,29 +61,6 @@ def test_blocks_of_dask_arrays_are_computed_again(mortal_client, tmp_path):
     metric = DaskOrdinalMetric(kernel="linear", alpha=1e-3).fit(*arrays, client=mortal_client)
     assert (tmp_path / "flag").exists()
     assert_same(OrdinalMetric(kernel="linear", alpha=1e-3).fit(X, y), metric, X)
-
-
-@pytest.fixture
-def mortal_scheduler(tmp_path):
-    """A scheduler and a worker in processes of their own; address and process of the scheduler."""
-    where, common = tmp_path / "scheduler.json", [sys.executable, "-m"]
-    once = os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
-    scheduler = subprocess.Popen(
-        [*common, "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(where)],
-        stderr=subprocess.DEVNULL,
-        env=once,
-    )
-    worker = subprocess.Popen(
-        [*common, "distributed.cli.dask_worker", "--no-nanny", "--no-dashboard", "--scheduler-file", str(where)],
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 30
-    while not where.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    yield json.loads(where.read_text())["address"], scheduler
-    for process in (worker, scheduler):
-        process.kill()
-        process.wait()
 
 
 def test_a_lost_scheduler_is_said_and_nothing_is_changed(mortal_scheduler, in_shards, tmp_path):

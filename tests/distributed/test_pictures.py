@@ -4,7 +4,7 @@ import pytest
 
 from ordrank.distributed import pictures
 from tests.cli.running import document, failed, run, write_folder
-from tests.distributed.killing import make_mortal
+from tests.distributed.killing import make_deadly, make_mortal
 
 
 @pytest.fixture
@@ -28,6 +28,25 @@ def test_the_collection_is_that_of_one_machine_though_a_worker_dies(folder, mort
     assert flag.exists()
     assert by_cluster == fitted(folder, "alone", "--jobs", "1")
     assert by_cluster[0]["intake"]["read"] == 80
+
+
+def test_a_lost_scheduler_is_said_and_the_collection_goes_on_without(folder, mortal_scheduler):
+    from distributed import Client
+
+    address, scheduler = mortal_scheduler
+    with Client(address, timeout=5, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=30)
+        client.run(make_deadly, "ordrank.features.reading", "read_batch", scheduler.pid)
+    options = ("--labels", folder / "grades.csv", "--out", folder / "c", "--scheduler", address)
+    assert f"the scheduler at {address} was lost" in failed("fit", folder / "pictures", *options)
+    assert fitted(folder, "c", "--jobs", "1") == fitted(folder, "alone", "--jobs", "1")
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_cluster_here_has_as_many_workers_as_were_asked_for(workers):
+    with pictures.connected(None, workers) as engine:
+        engine.client.wait_for_workers(workers, timeout=60)
+        assert len(engine.client.ncores()) == workers
 
 
 def test_workers_of_this_machine(folder):

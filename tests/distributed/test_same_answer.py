@@ -16,6 +16,7 @@ from tests.distributed.graded import assert_same, noisy
 DRAWN = 200
 SETTINGS = {
     "auto": {},
+    "linear": {"kernel": "linear"},
     "kernel": {"kernel": "rbf", "sharpness": 1.0, "class_weight": "balanced"},
     "local": {"kernel": "linear", "mu": 0.3, "n_neighbors": 3},
 }
@@ -40,11 +41,12 @@ def fruit():
 
 
 SETS = {"umist": umist, "fruit": fruit, "synthetic": lambda: noisy(3000, 16)}
+MANY = {"many": lambda: noisy(200_000, 16)}
 
 
 @cache
 def samples(name):
-    return SETS[name]()
+    return (SETS | MANY)[name]()
 
 
 @cache
@@ -65,7 +67,7 @@ CASES = [
     for name in SETS
     for layout in (1, 2, 5, 16, "uneven")
     for setting in SETTINGS
-    if layout not in (5, 16) or setting == "auto" or name == "umist"
+    if setting != "linear" and (layout not in (5, 16) or setting == "auto" or name == "umist")
 ]
 
 
@@ -78,3 +80,10 @@ def test_the_map_does_not_depend_on_the_shards(name, layout, setting, request, c
     metric = DaskOrdinalMetric(**SETTINGS[setting]).fit(shards, client=client)
     assert_same(of_one_machine(name, setting), metric, X)
     assert set(metric.seconds_) >= {"survey", "statistics", "sample"}
+
+
+@pytest.mark.parametrize("layout", [1, 2, 5, 16, "uneven"])
+def test_many_samples_too(layout, client, in_shards):
+    X, y = samples("many")
+    metric = DaskOrdinalMetric(kernel="linear").fit(in_shards(X, y, cut(len(X), layout)), client=client)
+    assert_same(of_one_machine("many", "linear"), metric, X)

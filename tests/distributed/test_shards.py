@@ -7,6 +7,7 @@ from sklearn.decomposition import PCA
 
 from ordrank import OrdinalMetric
 from ordrank.distributed import DaskOrdinalMetric, DaskPCA, Shards
+from ordrank.distributed.sums import survey
 from ordrank.errors import InputError
 from ordrank.estimators import order_map, ordinal_metric
 from tests.distributed.graded import assert_same, noisy
@@ -81,6 +82,14 @@ def test_single_precision_stays(client, in_shards):
     assert_same(OrdinalMetric(**LINEAR).fit(X, y), metric, X, tolerance=1e-4)
 
 
+def test_a_look_at_a_shard_keeps_nothing_of_it(in_shards):
+    X, y = noisy(700, 5)
+    look = survey(in_shards(X, y, [0, 700]).shards[0])
+    arrays = [value for value in vars(look).values() if isinstance(value, np.ndarray)]
+    assert len(arrays) == 5
+    assert all(array.base is None for array in arrays), "a view keeps a block of samples in the memory of a worker"
+
+
 # --- arrays of Dask ----------------------------------------------------------------------------------------------
 
 
@@ -125,7 +134,7 @@ def test_unlabelled_samples_of_the_client_shape_the_map(da, client):
 def test_components_are_those_of_scikit_learn(da, client, in_shards):
     X, y = noisy(900, 12)
     expected = PCA(5, svd_solver="full").fit(X)
-    shards = in_shards(X, y, [0, 10, 500, 900])
+    shards = in_shards(X, y, [0, 10, 10, 500, 900])
     pca, of_array = (
         DaskPCA(5).fit(shards, client=client),
         DaskPCA(5).fit(da.from_array(X, chunks=(200, 12)), client=client),

@@ -146,7 +146,9 @@ class DaskOrdinalMetric(OrdinalMetric):
                 nearest = find_target_neighbors(everything, self.n_neighbors)
                 engine.wait(nearest)
             features = Features(design, self.nu_, fit.path.feature_mean, fit.path.total)
-            parts = prepared_parts(everything, nearest, features, self.tau)
+            with engine.phase("shares"):
+                parts = prepared_parts(everything, nearest, features, self.tau)
+                engine.wait(parts)
             objective = ShardedObjective(everything, parts, fit, self.mu / n_pairs)
             start = np.ascontiguousarray(fit.coefficients().T).reshape(-1)
             result = lbfgs(objective, start, max_iter=self.max_iter, tol=self.tol)

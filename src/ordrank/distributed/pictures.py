@@ -35,7 +35,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Engine]:
         return
     settings: dict[str, Any] = {"processes": True, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with (
-        distributed.LocalCluster(workers, **settings) as cluster,
+        distributed.LocalCluster(n_workers=workers, **settings) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield Engine(client)

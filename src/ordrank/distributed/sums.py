@@ -61,7 +61,8 @@ def _survey_block(X: NDArray[np.floating], y: FloatArray, weights: FloatArray) -
     same = not (X[0] != X).any()
     counts, summed = np.bincount(index), np.bincount(index, weights).astype(np.float64)
     near = near_mean(X)
-    return Survey(len(X), X.dtype, float(X.min()), float(X.max()), X[0], same, near, labels, counts, summed)
+    first = X[0].copy()  # a view would keep the block in memory
+    return Survey(len(X), X.dtype, float(X.min()), float(X.max()), first, same, near, labels, counts, summed)
 
 
 def _joined(one: Survey, other: Survey) -> Survey:
