@@ -27,30 +27,38 @@ class SparsePairs:
         self._n_samples = n_samples
 
     def dots(self, A: Array, B: Array) -> Array:
-        """Row sums of (EA) ∘ (EB), a block of pairs at a time; einsum needs no product array."""
-        products = np.empty(len(self._first))
-        at_once = max(1, _CACHED_ELEMENTS // max(1, A.shape[1]))
+        """Row sums of (EA) ∘ (EB), a block of pairs at a time; a product with ones sums narrow rows fastest."""
+        products, ones = np.empty(len(self._first)), np.ones(A.shape[1])
+        at_once = max(1, min(_CACHED_ELEMENTS // max(1, A.shape[1]), len(products)))
+        # The same rooms for all blocks: fresh memory costs as much as the work.
+        of_a, of_b, other = (np.empty((at_once, A.shape[1]), dtype=A.dtype) for _ in range(3))
+        product = np.empty(of_a.shape)
         for start in range(0, len(products), at_once):
             block = slice(start, start + at_once)
-            of_a = self._differences(A, block)
-            of_b = of_a if B is A else self._differences(B, block)
-            products[block] = np.einsum("ij,ij->i", of_a, of_b, dtype=np.float64)
+            size = len(products[block])
+            left = right = self._differences(A, block, of_a[:size], other[:size])
+            if B is not A:
+                right = self._differences(B, block, of_b[:size], other[:size])
+            np.matmul(np.multiply(left, right, out=product[:size], dtype=np.float64), ones, out=products[block])
         return products
 
     def laplacian_product(self, weights: Array, Z: Array) -> Array:
         """(D - W) Z with the weighted adjacency matrix W of the pairs and its degrees D."""
         ends, shape = (self._first, self._second), (self._n_samples, self._n_samples)
-        degrees = sum(np.bincount(end, weights, self._n_samples) for end in ends)
         adjacency = scipy.sparse.coo_array((weights.astype(Z.dtype, copy=False), ends), shape=shape)
-        product = np.asarray(degrees, dtype=Z.dtype)[:, None] * Z
+        ones = np.ones(len(Z), dtype=Z.dtype)
+        degrees = adjacency @ ones
+        degrees += adjacency.T @ ones
+        product = degrees[:, None] * Z
         product -= adjacency @ Z
         product -= adjacency.T @ Z
         return product
 
-    def _differences(self, A: Array, block: slice) -> Array:
-        differences = A.take(self._first[block], axis=0)
-        differences -= A.take(self._second[block], axis=0)
-        return differences
+    def _differences(self, A: Array, block: slice, out: Array, room: Array) -> Array:
+        # Rows are known to be there; to be told what to do with others spares NumPy a buffer.
+        A.take(self._first[block], axis=0, out=out, mode="clip")
+        out -= A.take(self._second[block], axis=0, out=room, mode="clip")
+        return out
 
 
 class NumpyBackend:

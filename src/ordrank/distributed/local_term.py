@@ -37,11 +37,13 @@ class Part(Weighed):
         Of its samples; features have weighted mean zero over all shards, weights the sum 1.
     halo : list of (int, ndarray)
         Samples of other shards that are neighbours: which shard, and which of its rows.
-    own, others : PairOperator
-        Pairs among its samples and then the halo: those that begin here, and those that only end here, whose pull is
-        needed while their value is another shard's.
-    targets_of_own, targets_of_others : ndarray of shape (P,)
-        Squared distances that the pairs should have.
+    own, every : PairOperator
+        Pairs among its samples and then the halo: those that begin here, and after them also those that only end here,
+        whose pull is needed while their value is another shard's.
+    n_own : int
+        Pairs that begin here.
+    targets : ndarray of shape (P,)
+        Squared distances that all these pairs should have.
     """
 
     features: NDArray[np.floating]
@@ -49,9 +51,9 @@ class Part(Weighed):
     weights: NDArray[np.floating]
     halo: list[tuple[int, IntArray]]
     own: PairOperator
-    others: PairOperator
-    targets_of_own: FloatArray
-    targets_of_others: FloatArray
+    every: PairOperator
+    n_own: int
+    targets: FloatArray
 
     def images(self, place: int, images: Sequence[NDArray[np.floating]]) -> NDArray[np.floating]:
         """Images of its samples and of the halo."""
@@ -89,6 +91,7 @@ def prepare(
     into = joined_pairs(*end)
     into = into.where((into.first < first_row) | (into.first >= stop))
     into = into.where(np.argsort(into.second, kind="stable"))  # near each other in memory
+    every = joined_pairs(begin, into)
     rows = np.concatenate([begin.second, into.first])
     foreign = np.unique(rows[(rows < first_row) | (rows >= stop)])
     owner = np.searchsorted(starts, foreign, side="right") - 1
@@ -103,8 +106,7 @@ def prepare(
 
     Y = frame.positions[index].astype(F.dtype)
     share = (weights / features.total).astype(F.dtype)
-    targets = tau * begin.squared_distances, tau * into.squared_distances
-    return Part(F, Y, share, halo, operator(begin), operator(into), *targets)
+    return Part(F, Y, share, halo, operator(begin), operator(every), len(begin), tau * every.squared_distances)
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,10 @@ def value_and_gradient(
     residual = Z[:n] - part.Y
     W = part.weights[:, None] * residual
     value = 0.5 * backend.dot(residual, W)
-    of_own, pull = LocalityTerm(part.own, part.targets_of_own, mu).value_and_gradient(Z)
-    _, pull_of_others = LocalityTerm(part.others, part.targets_of_others, mu).value_and_gradient(Z)
-    value += of_own
-    W += (pull + pull_of_others)[:n]
+    excess = part.every.dots(Z, Z)
+    excess -= part.targets
+    value += mu * backend.dot(excess[: part.n_own], excess[: part.n_own])
+    W += 4 * mu * part.every.laplacian_product(excess, Z)[:n]
     return float(value), np.asarray(W.T @ part.features, dtype=np.float64)
 
 
@@ -155,7 +157,7 @@ def line_polynomial(part: Part, place: int, images: list[NDArray[np.floating]], 
         dot(residual, weighted),
         0.5 * dot(change, weighted),
     )
-    term = LocalityTerm(part.own, part.targets_of_own, mu)
+    term = LocalityTerm(part.own, part.targets[: part.n_own], mu)
     return line + np.array(term.line_polynomial(both[:, :s].copy(), both[:, s:].copy()))
 
 

@@ -34,7 +34,8 @@ class LocalityTerm:
     def value_and_gradient(self, Z: Array) -> tuple[Array, Array]:
         """Value, and the gradient in Z (n, s): 4μ Eᵀ diag(q) E Z, E the incidence matrix of the pairs."""
         excess = self._excess(Z)
-        pull = self._pairs.laplacian_product(4 * self._mu * excess, Z)
+        pull = self._pairs.laplacian_product(excess, Z)
+        pull *= 4 * self._mu
         return self._mu * self._backend.dot(excess, excess), pull
 
     def line_polynomial(self, Z: Array, dZ: Array) -> list[Array]:
@@ -45,4 +46,6 @@ class LocalityTerm:
         return [self._mu * sum_ for sum_ in sums]
 
     def _excess(self, Z: Array) -> Array:
-        return self._pairs.dots(Z, Z) - self._targets
+        excess = self._pairs.dots(Z, Z)
+        excess -= self._targets
+        return excess
