@@ -46,13 +46,10 @@ class SparsePairs:
         """(D - W) Z with the weighted adjacency matrix W of the pairs and its degrees D."""
         ends, shape = (self._first, self._second), (self._n_samples, self._n_samples)
         adjacency = scipy.sparse.coo_array((weights.astype(Z.dtype, copy=False), ends), shape=shape)
-        ones = np.ones(len(Z), dtype=Z.dtype)
-        degrees = adjacency @ ones
-        degrees += adjacency.T @ ones
-        product = degrees[:, None] * Z
-        product -= adjacency @ Z
-        product -= adjacency.T @ Z
-        return product
+        padded = np.column_stack([Z, np.ones(len(Z), dtype=Z.dtype)])  # its last column becomes the degrees
+        product = adjacency @ padded
+        product += adjacency.T @ padded
+        return product[:, -1:] * Z - product[:, :-1]
 
     def _differences(self, A: Array, block: slice, out: Array, room: Array) -> Array:
         # Rows are known to be there; to be told what to do with others spares NumPy a buffer.
