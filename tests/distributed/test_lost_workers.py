@@ -74,7 +74,7 @@ def test_a_lost_scheduler_is_said_and_nothing_is_changed(mortal_scheduler, in_sh
         metric = DaskOrdinalMetric(kernel="linear", alpha=1e-3).fit(shards, client=client)
         before = dict(vars(metric))
         when.touch()
-        with pytest.raises(ClusterError, match="was lost during the fit; nothing was changed") as lost:
+        with pytest.raises(ClusterError, match="was lost during the fit; nothing you had is gone") as lost:
             metric.set_params(alpha=1e-2).fit(shards, client=client)
     assert address in str(lost.value)
     assert {name: value for name, value in vars(metric).items() if name != "alpha"} == {

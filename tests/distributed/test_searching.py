@@ -111,7 +111,7 @@ def test_a_cluster_that_is_gone_is_said(samples, in_shards):
     X, y, metric = samples
     with Client(processes=False, dashboard_address="127.0.0.1:0", set_as_default=False) as client:
         ranker = DaskRanker(metric).fit(in_shards(X, y, BOUNDS), client=client)
-    with pytest.raises(ClusterError, match="was lost during the search; nothing was changed, so start it and search"):
+    with pytest.raises(ClusterError, match="lost during the search; nothing you had is gone, so start it and search"):
         ranker.rank(X[:2])
 
 

@@ -113,6 +113,6 @@ class Engine:
             if isinstance(error, RuntimeError) and self.client.status == "running":
                 raise
             raise ClusterError(
-                f"the scheduler at {address} was lost during the {work}; nothing was changed, so start it and {work} "
-                "again"
+                f"the scheduler at {address} was lost during the {work}; nothing you had is gone, so start it "
+                f"and {work} again"
             ) from error
