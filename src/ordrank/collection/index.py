@@ -56,7 +56,8 @@ class Selection:
     size : int
         How many.
     labels : ndarray of shape (u,)
-        Row number that stands for each place; n where none is allowed.
+        Row number that stands for each place; n where none is allowed. Empty, like the counts, where so few are allowed
+        that no leaf is looked at.
     counts : ndarray of shape (leaves,)
         How many places of a leaf have one.
     """
@@ -113,12 +114,15 @@ class ExactIndex:
             return self._everything
         if allowed.shape != (len(self),) or allowed.dtype != np.bool_:
             raise InputError(f"allowed must hold one truth value for each of the {len(self)} rows")
+        size = int(np.count_nonzero(allowed))
+        if self._are_few(size):
+            return Selection(allowed, size, self._rows[:0], self._leaves[:0])
         if self._copies is None:
             labels = np.where(allowed[self._rows], self._rows, len(self))
         else:
             labels = self._copies.first_allowed(allowed)[self._copies.group[self._rows]]
         counts = np.add.reduceat(labels < len(self), self._leaves[:-1], dtype=np.int64)
-        return Selection(allowed, int(np.count_nonzero(allowed)), labels, counts)
+        return Selection(allowed, size, labels, counts)
 
     def nearest(
         self, queries: NDArray[np.floating], k: int, *, allowed: NDArray[np.bool_] | Selection | None = None
@@ -149,7 +153,7 @@ class ExactIndex:
         found = min(k, chosen.size)
         if found == 0 or len(queries) == 0:
             return indices, distances
-        if chosen.size <= max(_FEW_ROWS, _FEW_PART * len(self)):
+        if self._are_few(chosen.size):
             rows = np.arange(len(self)) if chosen.allowed is None else np.flatnonzero(chosen.allowed)
             nearest, distances[:, :found] = k_nearest(self._vectors[rows].astype(np.float64), queries, found)
             indices[:, :found] = rows[nearest]
@@ -161,6 +165,10 @@ class ExactIndex:
             self._visit_leaves(search, chosen.counts)
             indices[part, :found], distances[part, :found] = self._with_copies(search, chosen.allowed)
         return indices, distances
+
+    def _are_few(self, n_rows: int) -> bool:
+        """Whether rows are so few that they are compared one by one, without looking at leaves."""
+        return n_rows <= max(_FEW_ROWS, _FEW_PART * len(self))
 
     def _checked_queries(self, queries: NDArray[np.floating]) -> FloatArray:
         queries = np.asarray(queries)
