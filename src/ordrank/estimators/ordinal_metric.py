@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from ordrank._types import Array, FloatArray, IntArray
@@ -19,8 +17,7 @@ from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.errors import InputError
 from ordrank.estimators.ballots import LOCALITIES, Ballots
 from ordrank.estimators.label_positions import place_by_value, place_labels
-from ordrank.estimators.learned_metric import LearnedMetric, check_size, extremes
-from ordrank.estimators.linear_metric import MahalanobisDistance
+from ordrank.estimators.learned_metric import check_size, extremes
 from ordrank.estimators.order_map import (
     SEARCH_SAMPLES,
     Design,
@@ -29,15 +26,14 @@ from ordrank.estimators.order_map import (
     draw_landmarks,
     draw_rows,
     feature_map,
-    unit_size,
 )
 from ordrank.estimators.order_solver import closed_form, with_local_term
+from ordrank.estimators.ordered_metric import OrderedMetric
 from ordrank.estimators.parameters import check_choice, check_device, check_integer, check_number
 from ordrank.estimators.recipes import ALPHAS, NUS, SHARPNESSES, Candidate, Grids, Recipe, choose_recipe
 from ordrank.estimators.weights import weigh_samples
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import KernelMap, RidgeFit, row_blocks
-from ordrank.smoothing.kernels import kernel
+from ordrank.smoothing import KernelMap, RidgeFit
 
 USUAL_COMPONENTS = 2
 # Up to so many samples the kernel is exact; beyond, Nyström's with so many landmarks.
@@ -50,7 +46,6 @@ BALLOTS = 1500
 # Fewer of more than 4000 samples, down to these: a large fit has better things to do.
 BALLOT_ELEMENTS = 6_000_000
 FEW_BALLOTS = 300
-_BLOCK_ELEMENTS = 4_000_000
 # Threads of a BLAS wait for each other longer than they work on matrices no larger than this.
 FEW_SAMPLES = 1000
 # Unlabelled samples for each labelled one, below which they are too few to shape a map.
@@ -61,18 +56,7 @@ _OF_THE_MAP = ("order_components_", "landmarks_", "coefficients_")
 _ONE_FIT_AT_A_TIME = Lock()
 
 
-@dataclass(frozen=True)
-class EmbeddedDistance:
-    """Picklable distance function between two vectors, through the map of a fitted metric."""
-
-    metric: OrdinalMetric
-
-    def __call__(self, u: ArrayLike, v: ArrayLike) -> float:
-        """Distance between u (d,) and v (d,)."""
-        return float(self.metric.pair_distance(np.stack([np.asarray(u), np.asarray(v)])[None])[0])
-
-
-class OrdinalMetric(LearnedMetric):
+class OrdinalMetric(OrderedMetric):
     r"""Distance that puts a sample at its grade and, inside the grade, similar samples first.
 
     .. math:: d^2(x, x') = \|f(x) - f(x')\|^2 + \lambda^2\|x - x'\|^2
@@ -274,23 +258,6 @@ class OrdinalMetric(LearnedMetric):
                 self._learn(recipe, pictures, everything, grades, rows, rng)
         return self
 
-    def get_mahalanobis_matrix(self) -> Array:
-        """A with d² = (x - x′)ᵀA(x - x′), of shape (d, d); a linear map has one, a kernel map does not."""
-        check_is_fitted(self)
-        if self.kernel_ != "linear":
-            raise InputError(
-                "a kernel map has no Mahalanobis matrix; use transform or pair_distance, or fit with kernel='linear'"
-            )
-        return self.components_.T @ self.components_
-
-    def get_metric(self) -> EmbeddedDistance | MahalanobisDistance:
-        """Learned distance as a function of two vectors, for libraries that take a callable."""
-        check_is_fitted(self)
-        if self.kernel_ == "rbf":
-            return EmbeddedDistance(copy(self))
-        L = self.components_
-        return MahalanobisDistance(backend_of(L).to_numpy(L))
-
     def _check_parameters(self) -> None:
         check_device(self.device)
         if self.n_components is not None:
@@ -429,53 +396,6 @@ class OrdinalMetric(LearnedMetric):
         else:
             self.order_components_ = (design.feature_map.on_samples(B).T / self.size_).astype(dtype)
         self.offset_ = offset
-
-    def _unit(self, X: Array) -> Array:
-        return unit_size(X, self.mean_, self.size_)
-
-    def _order(self, unit: Array) -> Array:
-        """Positions of samples of unit size, (n, s), where they are, a block at a time."""
-        backend, offset = backend_of(unit), as_given(self.offset_, unit)
-        if self.sharpness_ is None:
-            return backend.product(unit, as_given(self.order_components_, unit).T * self.size_) - offset
-        landmarks, coefficients = as_given(self.landmarks_, unit), as_given(self.coefficients_, unit)
-        rows = max(1, _BLOCK_ELEMENTS // len(landmarks))
-        blocks = [
-            backend.product(kernel(unit[start : start + rows], landmarks, self.sharpness_), coefficients)
-            for start in range(0, max(1, len(unit)), rows)
-        ]
-        return backend.join(blocks) - offset
-
-    def _embed(self, X: Array) -> Array:
-        """Order map in the first s columns, then λ times the samples of unit size, if λ is not 0."""
-        backend = backend_of(X)
-        embedded = backend.empty((len(X), self._n_features_out), X)
-        for rows in row_blocks(len(X), X.shape[1], backend.blocks_at_once(X)):
-            unit = self._unit(X[rows])
-            embedded[rows, : self.n_components_] = self._order(unit)
-            if self.locality_ > 0:
-                backend.multiply(unit, float(self.locality_), embedded[rows, self.n_components_ :])
-        return embedded
-
-    def _distances(self, first: Array, second: Array) -> Array:
-        unit, squared = (self._unit(first), self._unit(second)), backend_of(first).squared_lengths
-        order = squared(self._order(unit[0]) - self._order(unit[1]))
-        return (order + self.locality_**2 * squared(unit[0] - unit[1])) ** 0.5
-
-    @property
-    def components_(self) -> Array:
-        """Rows of the order map, then λ / size times the identity."""
-        if not hasattr(self, "order_components_"):
-            raise AttributeError("only a fitted linear map has components_")
-        L, backend = self.order_components_, backend_of(self.order_components_)
-        rows = [L]
-        if self.locality_ > 0:
-            rows.append((self.locality_ / self.size_) * backend.asarray(np.eye(L.shape[1]), L))
-        return backend.join(rows)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_ + (self.n_features_in_ if self.locality_ > 0 else 0)
 
 
 def _is_auto(value: Any) -> bool:
