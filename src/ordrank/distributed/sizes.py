@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 
 def bytes_of(value: Any) -> int:
     """Bytes of the arrays in a value, in its attributes, and in lists and tuples of such."""
     if isinstance(value, np.ndarray):
         return value.nbytes
-    if isinstance(value, scipy.sparse.csr_array):
-        return bytes_of([value.data, value.indices, value.indptr])
     if isinstance(value, (list, tuple)):
         return sum(map(bytes_of, value))
     return bytes_of(list(vars(value).values())) if hasattr(value, "__dict__") else 0
