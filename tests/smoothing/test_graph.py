@@ -7,13 +7,26 @@ from ordrank.smoothing import graph_laplacian
 
 
 @given(st.integers(0, 500), st.integers(2, 30))
-def test_it_is_symmetric_with_eigenvalues_between_zero_and_two(seed, n):
+def test_it_is_symmetric_positive_and_zero_for_what_does_not_vary(seed, n):
     X = np.random.default_rng(seed).normal(size=(n, 3))
     G = graph_laplacian(X).toarray()
     np.testing.assert_allclose(G, G.T)
-    values = np.linalg.eigvalsh(G)
-    assert values[0] > -1e-12
-    assert values[-1] < 2 + 1e-12
+    np.testing.assert_allclose(G.sum(axis=1), 0, atol=1e-12)
+    assert np.linalg.eigvalsh(G)[0] > -1e-12
+    assert G.diagonal().mean() == pytest.approx(1)
+
+
+@given(st.integers(0, 500), st.integers(6, 30))
+def test_joined_are_those_that_are_among_each_others_nearest(seed, n):
+    X = np.random.default_rng(seed).normal(size=(n, 3))
+    gaps = np.linalg.norm(X[:, None] - X[None], axis=2)
+    near = gaps.argsort(axis=1).argsort(axis=1) <= 4
+    np.testing.assert_array_equal(graph_laplacian(X).toarray() < 0, near & near.T & ~np.eye(n, dtype=bool))
+
+
+def test_a_sample_that_nobody_is_near_is_joined_to_nothing():
+    X = np.vstack([np.random.default_rng(0).normal(size=(20, 2)), [[50.0, 50.0]]])
+    assert not graph_laplacian(X).toarray()[-1].any()
 
 
 def test_what_varies_little_between_neighbours_costs_little():

@@ -8,25 +8,26 @@ from numpy.typing import NDArray
 
 from ordrank.neighbors import k_nearest
 
-GRAPH_NEIGHBORS = 3
+GRAPH_NEIGHBORS = 4
 
 
 def graph_laplacian(X: NDArray[np.floating], n_neighbors: int = GRAPH_NEIGHBORS) -> scipy.sparse.csr_array:
-    r"""Return the normalised Laplacian :math:`G = I - D^{-1/2}WD^{-1/2}` of the nearest-neighbour graph.
+    r"""Return the Laplacian :math:`G = D - W` of the graph of mutual nearest neighbours, in units of the mean degree.
 
-    Neighbours i, j are joined with weight :math:`\exp(-\|x_i - x_j\|^2 / (\sigma_i\sigma_j))`, σ_i the distance
-    of i to its last neighbour: crowded and lonely regions are treated alike.
+    Two samples that are among each other's nearest are joined with weight :math:`\exp(-\|x_i - x_j\|^2 / (\sigma_i
+    \sigma_j))`, σ_i the distance of i to its last neighbour: crowded and lonely regions are treated alike. A sample
+    that others do not count among their nearest lies at the edge, and joins nothing that its grade would leak through.
 
     Parameters
     ----------
     X : ndarray of shape (N, d)
     n_neighbors : int
-        Neighbours of each sample; edges are kept in both directions.
+        Neighbours of each sample among which mutual ones are looked for.
 
     Returns
     -------
     csr_array of shape (N, N)
-        Symmetric, eigenvalues in [0, 2].
+        Symmetric, positive semidefinite, with rows of sum 0 and a mean diagonal of 1.
     """
     n_samples = len(X)
     k = min(n_neighbors, n_samples - 1)
@@ -36,10 +37,6 @@ def graph_laplacian(X: NDArray[np.floating], n_neighbors: int = GRAPH_NEIGHBORS)
     weights = np.exp(-(distances**2) / (scale[:, None] * scale[neighbors]))
     rows = np.repeat(np.arange(n_samples), k)
     W = scipy.sparse.csr_array((weights.reshape(-1), (rows, neighbors.reshape(-1))), shape=(n_samples, n_samples))
-    W = W.maximum(W.T)
-    # A sample so lonely that its weights vanish is joined to nothing, and nothing is asked of it.
+    W = W.minimum(W.T)
     degrees = np.asarray(W.sum(axis=1)).reshape(-1)
-    inverse_root = np.divide(1.0, np.sqrt(degrees), out=np.zeros(n_samples), where=degrees > 0)
-    D = scipy.sparse.diags_array(inverse_root)
-    joined = scipy.sparse.diags_array((degrees > 0).astype(np.float64))
-    return scipy.sparse.csr_array(joined - D @ W @ D)
+    return scipy.sparse.csr_array((scipy.sparse.diags_array(degrees) - W) / degrees.mean())
