@@ -151,8 +151,7 @@ class RidgeFit:
             Infinite between a sample and itself.
         """
         path = self.path
-        influence = (path.basis[rows] * self.shrinkage) @ path.basis.T
-        influence *= path.root[rows, None] / path.root[None, :]
+        influence = (path.basis[rows] * path.root[rows, None]) @ self._reach.T
         influence += (path.weights[rows] / path.total)[:, None]
         errors = self.errors[rows]
         own = path.Y[rows] - errors
@@ -164,6 +163,11 @@ class RidgeFit:
             squared += np.square(moved, out=moved)
         squared[np.arange(len(rows)), rows] = np.inf
         return squared
+
+    @cached_property
+    def _reach(self) -> FloatArray:
+        """What S is the product of the weighted basis with, but for the mean, (n, r)."""
+        return self.path.basis * self.shrinkage / self.path.root[:, None]
 
     @property
     def ridge(self) -> float:
