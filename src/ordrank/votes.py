@@ -32,8 +32,8 @@ def weighted_median(votes: FloatArray, weights: FloatArray) -> FloatArray:
 def medians_of_first(votes: IntArray, weights: FloatArray, numbers: Sequence[int], n_labels: int) -> IntArray:
     """Weighted medians of the first few votes of each row, for several such numbers at once.
 
-    The weight of every label is summed between one number and the next; cumulative sums, first over the numbers and
-    then over the labels, say where half is reached. Nothing is sorted where there are no more labels than votes.
+    The weight of every label is summed between one number and the next; cumulative sums over the numbers, then over
+    the labels, say where half is reached. Nothing is sorted where there are no more labels than votes.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def medians_of_first(votes: IntArray, weights: FloatArray, numbers: Sequence[int
     cells = (until * n_labels + votes) * q + np.arange(q)[:, None]
     sums = np.bincount(cells.ravel(), weights.ravel(), len(numbers) * n_labels * q)
     reached = sums.reshape(len(numbers), n_labels, q).cumsum(axis=0).cumsum(axis=1)
-    return np.count_nonzero(reached < _HALF * reached[:, -1:], axis=1)
+    return np.asarray(np.count_nonzero(reached < _HALF * reached[:, -1:], axis=1))
 
 
 def count_votes(votes: FloatArray, distances: FloatArray, *, aggregate: str, weights: str) -> FloatArray:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from itertools import pairwise
+from functools import cached_property
+from itertools import chain, pairwise
 
 import numpy as np
 from joblib import cpu_count
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 
 from ordrank._types import FloatArray, IntArray
@@ -27,15 +28,17 @@ USUAL_LOCALITY = 0.2
 LARGEST_LOCALITY = 8.0
 # Share of the mistakes that may be added for more locality.
 LITTLE = 0.05
-# Of more than 300 samples, all localities are tried on so many at first, then those that are not probably worse.
+# Of more samples than these single precision is enough: it is faster, and no grade depends on the digits.
 FEW_BALLOTS = 300
+# Then all localities are tried on so many at first, and those that are not probably worse on more.
 ROUNDS = (150, 300, 600)
 PROBABLY = 2.0
 # Among so many times as many as are wanted is their bound looked for.
 SPARE = 2
-ROWS_AT_ONCE = 100
+ROWS_AT_ONCE = 200
 
-LeftOut = Callable[[IntArray], FloatArray]
+Distances = Callable[[IntArray], NDArray[np.floating]]
+LeftOut = Callable[[DTypeLike], Distances]
 
 
 def clearly_more(errors: FloatArray, reference: FloatArray, how_clearly: float = CLEARLY) -> bool:
@@ -96,17 +99,19 @@ class Neighborhoods:
 
 
 class _Block:
-    """Some left-out samples (q,), and how far from all samples they are, squared (q, n), in order and appearance."""
+    """Some left-out samples (q,), as many as stay in the processor's cache, and how they differ from all X (n, d)."""
 
-    def __init__(self, rows: IntArray, appearance: FloatArray, order: LeftOut) -> None:
-        self.rows, self._appearance, self._order_of = rows, appearance, order
-        self._order: FloatArray | None = None
+    def __init__(self, rows: IntArray, X: NDArray[np.floating], dtype: DTypeLike) -> None:
+        self.rows, self._X, self._dtype = rows, X, dtype
+        self._appearance: NDArray[np.floating] | None = None
 
-    def squared(self, locality: float) -> FloatArray:
-        """Squared distances (q, n) with a locality."""
-        if self._order is None:
-            self._order = self._order_of(self.rows)
-        return self._order + locality**2 * self._appearance
+    @property
+    def appearance(self) -> NDArray[np.floating]:
+        """Squared distances (q, n), computed in the thread that asks first."""
+        if self._appearance is None:
+            squared = euclidean_distances(self._X[self.rows], self._X, squared=True)
+            self._appearance = squared.astype(self._dtype, copy=False)
+        return self._appearance
 
 
 @dataclass(frozen=True)
@@ -122,10 +127,15 @@ class _Count:
         near = Neighborhoods.joined([part.near for part in parts])
         return cls(near, np.concatenate([part.errors for part in parts], axis=1))
 
+    @cached_property
+    def mistakes(self) -> FloatArray:
+        """Mean errors (v,)."""
+        return np.asarray(self.errors.mean(axis=1))
+
     @property
     def fewest(self) -> FloatArray:
         """Errors (q,) with the number of votes that mistakes fewest grades."""
-        return np.asarray(self.errors[self.errors.mean(axis=1).argmin()])
+        return np.asarray(self.errors[self.mistakes.argmin()])
 
 
 class Ballots:
@@ -146,96 +156,99 @@ class Ballots:
     def __init__(self, X: NDArray[np.floating], labels: FloatArray, n_ballots: int, rng: np.random.Generator) -> None:
         self._distinct, self._index = np.unique(labels, return_inverse=True)
         self._numbers, self._n_threads = numbers_of_votes(len(X)), cpu_count()
+        self._pool = ThreadPoolExecutor(self._n_threads)  # its threads end when nobody holds the ballots any more
+        self._dtype = np.float64 if len(X) <= FEW_BALLOTS else np.float32
         drawn = rng.permutation(len(X))[:n_ballots]
         ends = [0, *(end for end in ROUNDS if FEW_BALLOTS < len(drawn) > end), len(drawn)]
-        self._rounds = [slice(start, end) for start, end in pairwise(ends)]
-        self._rows = np.concatenate([np.sort(drawn[part]) for part in self._rounds])
-        self._appearance = euclidean_distances(X[self._rows], X, squared=True).astype(np.float64, copy=False)
+        self._rounds = [self._blocks(np.sort(drawn[start:end]), X) for start, end in pairwise(ends)]
 
-    def errors(self, order: LeftOut) -> FloatArray:
-        """Absolute errors (q,) with the usual locality and the best number of votes.
+    def errors(self, orders: Sequence[LeftOut]) -> list[FloatArray]:
+        """Absolute errors (q,) in each of several order maps, with the usual locality and the best number of votes.
 
         Parameters
         ----------
-        order : callable
-            Samples (q,) to their squared distances (q, n) to all samples in the order map, each having been left out;
-            infinite to itself.
+        orders : sequence of callables
+            From a type to a function of samples (q,) to their squared distances (q, n) of that type to all samples in
+            an order map, each having been left out; infinite to itself.
         """
-        return self._count(self._blocks(order, slice(None)), [USUAL_LOCALITY])[USUAL_LOCALITY].fewest
+        maps = [order(self._dtype) for order in orders]
+
+        def squared(block: _Block) -> NDArray[np.floating]:
+            together = np.stack([distances(block.rows) for distances in maps])
+            together += self._dtype(USUAL_LOCALITY**2) * block.appearance
+            return together
+
+        return [count.fewest for count in self._count(squared, list(chain.from_iterable(self._rounds)))]
 
     def choose(self, order: LeftOut, localities: Sequence[float]) -> tuple[float, Neighborhoods]:
         """How much of the original distance to keep, and what neighbours samples then have.
 
         The usual locality, unless another, with whatever number of votes, clearly mistakes fewer grades; then as
-        much more as clearly costs little, since it is what keeps similar samples together inside a grade.
+        much more as clearly costs little, since it is what keeps similar samples together inside a grade. Of many
+        samples, localities that are probably worse on some are not tried on the others.
 
         Parameters
         ----------
         order : callable
-            As for :meth:`errors`.
+            As each for :meth:`errors`.
         localities : sequence of float
             Rising. One is not a choice. Of more than 300 samples larger ones are tried while the largest is the best.
         """
+        distances = order(self._dtype)
+
+        def count(blocks: Sequence[_Block], tried: Sequence[float]) -> dict[float, _Count]:
+            shares = np.square(tried, dtype=self._dtype)[:, None, None]
+            found = self._count(lambda block: shares * block.appearance + distances(block.rows), blocks)
+            return dict(zip(tried, found, strict=True))
+
         counts: dict[float, _Count] = {}
         seen: list[_Block] = []
-        for part in self._rounds:
-            blocks = self._blocks(order, part)
-            new = self._count(blocks, list(counts or localities))
+        for blocks in self._rounds:
+            new = count(blocks, list(counts or localities))
             counts = {locality: _Count.joined([counts[locality], new[locality]]) for locality in counts} or new
-            if len(localities) > 1 and part is not self._rounds[-1]:
-                seen += blocks
-                self._try_larger(seen, counts)
+            seen += blocks
+            if len(localities) > 1 and blocks is not self._rounds[-1]:
+                while _best(counts)[0] == (largest := max(counts)) < LARGEST_LOCALITY:
+                    counts |= count(seen, [2 * largest])
                 counts = {locality: counts[locality] for locality in _hopeful(counts)}
         chosen = _choose_locality(counts) if len(counts) > 1 else next(iter(counts))
         return chosen, counts[chosen].near
 
-    def _try_larger(self, blocks: Sequence[_Block], counts: dict[float, _Count]) -> None:
-        """Add twice the largest locality while it is the best."""
-        while _best(counts)[0] == (largest := max(counts)) < LARGEST_LOCALITY:
-            counts |= self._count(blocks, [2 * largest])
-
-    def _blocks(self, order: LeftOut, part: slice) -> list[_Block]:
-        """Part of the left-out samples, in blocks that stay in the processor's cache and keep all of it busy."""
-        rows, appearance = self._rows[part], self._appearance[part]
+    def _blocks(self, rows: IntArray, X: NDArray[np.floating]) -> list[_Block]:
+        """Blocks of left-out samples, as many for each thread."""
         n_blocks = self._n_threads * -(-len(rows) // (self._n_threads * ROWS_AT_ONCE))
-        parts = (np.array_split(array, min(n_blocks, len(rows))) for array in (rows, appearance))
-        return [_Block(*block, order) for block in zip(*parts, strict=True)]
+        return [_Block(part, X, self._dtype) for part in np.array_split(rows, min(n_blocks, len(rows)))]
 
-    def _count(self, blocks: Sequence[_Block], localities: Sequence[float]) -> dict[float, _Count]:
-        """Votes on the samples of some blocks with every locality."""
+    def _count(self, squared: Callable[[_Block], NDArray[np.floating]], blocks: Sequence[_Block]) -> Iterator[_Count]:
+        """Votes in several ways, given the squared distances (ways, q, n) of the samples of a block in all of them."""
+        # NumPy selects and sorts outside the interpreter's lock; few long steps leave it to other threads.
+        found = list(self._pool.map(lambda block: self._count_block(block.rows, squared(block)), blocks))
+        return map(_Count.joined, zip(*found, strict=True))
 
-        def of_block(block: _Block) -> list[_Count]:
-            return [self._count_block(block, locality) for locality in localities]
-
-        # NumPy selects and sorts outside the interpreter's lock.
-        with ThreadPoolExecutor(self._n_threads) as pool:
-            found = list(pool.map(of_block, blocks))
-        joined = map(_Count.joined, zip(*found, strict=True))
-        return dict(zip(localities, joined, strict=True))
-
-    def _count_block(self, block: _Block, locality: float) -> _Count:
-        indices, squared = _k_smallest(block.squared(locality), self._numbers[-1])
-        near = Neighborhoods(block.rows, indices, np.sqrt(squared))
-        votes, weights = self._index[indices], vote_weights(near.distances)
-        grades = self._distinct[medians_of_first(votes, weights, self._numbers, len(self._distinct))]
-        return _Count(near, np.abs(grades - self._distinct[self._index[block.rows]]))
+    def _count_block(self, rows: IntArray, squared: NDArray[np.floating]) -> list[_Count]:
+        indices, smallest = _k_smallest(squared.reshape(-1, squared.shape[2]), self._numbers[-1])
+        distances = np.sqrt(smallest, dtype=np.float64)
+        medians = medians_of_first(self._index[indices], vote_weights(distances), self._numbers, len(self._distinct))
+        grades = self._distinct[medians].reshape(len(self._numbers), *squared.shape[:2])
+        errors = np.abs(grades - self._distinct[self._index[rows]])
+        near = zip(np.split(indices, len(squared)), np.split(distances, len(squared)), strict=True)
+        return [_Count(Neighborhoods(rows, *found), errors[:, way]) for way, found in enumerate(near)]
 
 
 def _best(counts: dict[float, _Count]) -> tuple[float, int]:
     """Locality and place of the number of votes that mistake fewest grades."""
-    ways = [(locality, place) for locality, count in counts.items() for place in range(len(count.errors))]
-    return min(ways, key=lambda way: float(counts[way[0]].errors[way[1]].mean()))
+    locality = min(counts, key=lambda locality: counts[locality].mistakes.min())
+    return locality, int(counts[locality].mistakes.argmin())
 
 
 def _hopeful(counts: dict[float, _Count]) -> list[float]:
-    """Localities that, with some number of votes, do not probably mistake more grades than the best."""
-    locality, place = _best(counts)
-    fewest = counts[locality].errors[place]
-    return [
-        locality
-        for locality, count in counts.items()
-        if not all(clearly_more(errors, fewest, PROBABLY) for errors in count.errors)
-    ]
+    """Localities that do not probably mistake more grades than the best; the usual one must do so clearly."""
+    fewest = counts[_best(counts)[0]].fewest
+
+    def is_worse(locality: float) -> bool:
+        return clearly_more(counts[locality].fewest, fewest, CLEARLY if locality == USUAL_LOCALITY else PROBABLY)
+
+    return [locality for locality in counts if not is_worse(locality)]
 
 
 def _choose_locality(counts: dict[float, _Count]) -> float:
@@ -253,7 +266,7 @@ def _choose_locality(counts: dict[float, _Count]) -> float:
     return max([locality, *filter(costs_little, counts)])
 
 
-def _k_smallest(values: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+def _k_smallest(values: NDArray[np.floating], k: int) -> tuple[IntArray, NDArray[np.floating]]:
     """Columns (q, k) of the k smallest values of each row (q, n), and these, rising.
 
     The k-th smallest of the least values of groups of columns bounds the k-th smallest of all, and little more than k

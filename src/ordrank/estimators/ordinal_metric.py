@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from threading import Lock
 from typing import Any, Literal, Self
 
@@ -46,7 +47,8 @@ BALLOTS = 1500
 # Fewer of more than 4000 samples, down to these: a large fit has better things to do.
 BALLOT_ELEMENTS = 6_000_000
 FEW_BALLOTS = 300
-# Threads of a BLAS wait for each other longer than they work on matrices no larger than this.
+# Threads of a BLAS wait for each other longer than they work on kernels no larger than this, or on a linear map of as
+# many samples as are searched.
 FEW_SAMPLES = 1000
 # Unlabelled samples for each labelled one, below which they are too few to shape a map.
 FEW_UNLABELED = 0.1
@@ -252,10 +254,11 @@ class OrdinalMetric(OrderedMetric):
         pictures, grades = everything.draw(rows, others), self.labels_[everything.labels(rows)]
         # Limits of threads hold for the whole process: two fits at a time would lift each other's.
         with _ONE_FIT_AT_A_TIME:
-            threads = ThreadpoolController().select(user_api="blas")
+            threads = _threads_of_blas()
             with threads.limit(limits=1):
                 recipe = self._choose(pictures, grades, rng)
-            with threads.limit(limits=1 if len(pictures.X) <= FEW_SAMPLES else None):
+            few = len(everything) <= SEARCH_SAMPLES and recipe.sharpness is None
+            with threads.limit(limits=1 if few or len(pictures.X) <= FEW_SAMPLES else None):
                 fit = self._learn(recipe, pictures, everything, rows, rng)
             with threads.limit(limits=1):  # votes are counted in threads of their own
                 self._choose_locality(fit, pictures, grades, rows, len(everything), rng)
@@ -364,7 +367,7 @@ class OrdinalMetric(OrderedMetric):
         n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // n_samples))
         ballots = Ballots(pictures.labelled, grades, n_ballots, rng)
         localities = _values(self.locality, LOCALITIES)
-        self.locality_, near = ballots.choose(fit.squared_distances_left_out, localities)
+        self.locality_, near = ballots.choose(fit.left_out, localities)
         if self.mu == 0:
             self.neighborhoods_ = near.renumbered(rows)
 
@@ -410,6 +413,12 @@ class OrdinalMetric(OrderedMetric):
         else:
             self.order_components_ = (design.feature_map.on_samples(B).T / self.size_).astype(dtype)
         self.offset_ = offset
+
+
+@cache
+def _threads_of_blas() -> ThreadpoolController:
+    """Found once: a search through all loaded libraries takes as long as a small fit."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 def _is_auto(value: Any) -> bool:
