@@ -307,8 +307,8 @@ def test_fits_cost_what_they_may():
     assert found["million"]["peak_megabytes_beyond_samples"] < 1000
     assert found["million"]["mae"] < found["million"]["mae_euclidean"]
     scaling = json.loads((RESULTS / "scaling.json").read_text())
-    # With n the mapped samples leave the cache: 1.2 in this range.
-    assert all(scaling["gradients"][size]["exponent"] <= 1.1 for size in "dsK")
+    # Random pairs reach into mapped samples that leave the cache, 1.2 in this range; those of neighbours need not.
+    assert all(scaling["gradients"][size]["exponent"] <= 1.1 for size in ("n, target neighbours", "d", "s", "K"))
     assert scaling["fits"]["linear, n"]["exponent"] <= 1.2
 
 
