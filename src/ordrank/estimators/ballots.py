@@ -29,7 +29,7 @@ LARGEST_LOCALITY = 8.0
 # Share of the mistakes that may be added for more locality.
 LITTLE = 0.05
 # Of more samples than these single precision is enough: it is faster, and no grade depends on the digits.
-FEW_BALLOTS = 300
+FEW_SAMPLES = 300
 # Then all localities are tried on so many at first, and those that are not probably worse on more.
 ROUNDS = (150, 300, 600)
 PROBABLY = 2.0
@@ -157,9 +157,9 @@ class Ballots:
         self._distinct, self._index = np.unique(labels, return_inverse=True)
         self._numbers, self._n_threads = numbers_of_votes(len(X)), cpu_count()
         self._pool = ThreadPoolExecutor(self._n_threads)  # its threads end when nobody holds the ballots any more
-        self._dtype = np.float64 if len(X) <= FEW_BALLOTS else np.float32
+        self._dtype = np.float64 if len(X) <= FEW_SAMPLES else np.float32
         drawn = rng.permutation(len(X))[:n_ballots]
-        ends = [0, *(end for end in ROUNDS if FEW_BALLOTS < len(drawn) > end), len(drawn)]
+        ends = [0, *(end for end in ROUNDS if FEW_SAMPLES < len(drawn) > end), len(drawn)]
         self._rounds = [self._blocks(np.sort(drawn[start:end]), X) for start, end in pairwise(ends)]
 
     def errors(self, orders: Sequence[LeftOut]) -> list[FloatArray]:
