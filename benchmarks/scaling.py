@@ -1,5 +1,7 @@
 """How time and memory grow: one gradient with n, d, s and K, whole fits with n and d, and the exponents fitted to them.
 
+Pairs of a gradient are random, the worst that can happen to a cache. With n it is measured a second time with true
+target neighbours: those of the same of five grades in samples that fill three of their dimensions.
 Every fit runs in a fresh process, whose peak memory is counted beyond imports and data. Exponents are slopes of lines
 through the logarithms of sizes and seconds. Prints one JSON document and draws it.
 
@@ -21,9 +23,10 @@ from typing import Any
 import numpy as np
 from contender import WARM_UP, forget_peak, memory
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from ordrank import OrdinalMetric
-from ordrank._types import FloatArray
+from ordrank._types import FloatArray, IntArray
 from ordrank.backend import backend_of
 from ordrank.experiments.machine import describe_machine
 from ordrank.objectives import CMDSObjective
@@ -33,6 +36,7 @@ SEED = 0
 GRADIENT = {"n": 100_000, "d": 512, "s": 16, "K": 5}  # as on a GPU
 GRADIENT_SIZES = {
     "n": (50_000, 100_000, 200_000, 400_000),
+    "n, target neighbours": (50_000, 100_000, 200_000, 400_000),
     "d": (64, 128, 256, 512),
     "s": (8, 16, 32, 64),
     "K": (5, 10, 20, 40),
@@ -68,13 +72,26 @@ def fastest(work: Callable[[], object], repeats: int = 5) -> float:
     return min(times)
 
 
-def gradient(n: int, d: int, s: int, K: int) -> Callable[[], object]:
-    """Make ready one value and gradient of the objective with K pairs for every sample."""
+def nearest_of_the_grade(n: int, K: int, rng: np.random.Generator) -> IntArray:
+    """Target neighbours (n, K) of samples in three dimensions, of which the first makes five grades."""
+    X = rng.standard_normal((n, 3))
+    grades = np.digitize(X[:, 0], np.quantile(X[:, 0], [0.2, 0.4, 0.6, 0.8]))
+    nearest = np.empty((n, K), dtype=np.int64)
+    for grade in range(5):
+        members = np.flatnonzero(grades == grade)
+        found = np.asarray(cKDTree(X[members]).query(X[members], K + 1)[1])
+        nearest[members] = members[found[:, 1:]]
+    return nearest
+
+
+def gradient(n: int, d: int, s: int, K: int, neighbors: bool = False) -> Callable[[], object]:
+    """Make ready one value and gradient of the objective with K pairs for every sample, random or of neighbours."""
     rng = np.random.default_rng(SEED)
     X = rng.standard_normal((n, d), dtype=np.float32)
     Y, L = (rng.standard_normal(shape, dtype=np.float32) for shape in ((n, s), (s * d,)))
     first = np.repeat(np.arange(n), K)
-    pairs = backend_of(X).pairs(first, rng.integers(0, n, size=n * K), n, X)
+    second = nearest_of_the_grade(n, K, rng).reshape(-1) if neighbors else rng.integers(0, n, size=n * K)
+    pairs = backend_of(X).pairs(first, second, n, X)
     objective = CMDSObjective(X, Y, LocalityTerm(pairs, np.ones(n * K), 1.0), alpha=0.0, free_scale=False)
     return lambda: objective.value_and_gradient(L, objective.image(L))
 
@@ -83,7 +100,8 @@ def gradients() -> dict[str, Any]:
     """Seconds of a gradient over a series of each size, the others as they usually are."""
     found = {}
     for name, sizes in GRADIENT_SIZES.items():
-        work = [gradient(**GRADIENT | {name: size}) for size in sizes]
+        size, _, of_neighbors = name.partition(", ")
+        work = [gradient(**GRADIENT | {size: value}, neighbors=bool(of_neighbors)) for value in sizes]
         # In turns: what else the machine does for a moment falls on all sizes.
         seconds = np.min([[fastest(run, 3) for run in work] for _ in range(5)], axis=0).tolist()
         found[name] = {"sizes": sizes, "seconds": seconds, "exponent": exponent(sizes, seconds)}

@@ -51,8 +51,10 @@ def incidence(first, second, n):
     return E
 
 
+@pytest.mark.parametrize("cached", [40, 39])  # of more samples NumPy brings those of a pair near each other
 @pytest.mark.parametrize("width", [1, 2, 16, 70])
-def test_pairs_are_their_incidence_matrix(backend, like, width):
+def test_pairs_are_their_incidence_matrix(backend, like, width, cached, monkeypatch):
+    monkeypatch.setattr("ordrank.backend.numpy._CACHED_SAMPLES", cached)
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 40, 150), rng.integers(0, 40, 150)
     E = incidence(first, second, 40)
@@ -68,7 +70,9 @@ def test_pairs_are_their_incidence_matrix(backend, like, width):
     assert found.dtype == like.dtype
 
 
-def test_no_pairs_at_all(backend, like):
+@pytest.mark.parametrize("cached", [3, 2])
+def test_no_pairs_at_all(backend, like, cached, monkeypatch):
+    monkeypatch.setattr("ordrank.backend.numpy._CACHED_SAMPLES", cached)
     none = np.empty(0, dtype=np.int64)
     pairs = backend.pairs(none, none, 3, like)
     Z = backend.asarray(np.ones((3, 2)), like)

@@ -38,7 +38,7 @@ def test_errors_are_those_of_leaving_each_sample_out(p, seed, alpha):
     F, Y, weights = problem(seed, p=p)
     path = RidgePath(F, Y, weights)
     fit = path.at(alpha)
-    distances = fit.squared_distances_left_out(np.arange(len(F)))
+    distances = fit.left_out()(np.arange(len(F)))
     for i in range(len(F)):
         rest = np.arange(len(F)) != i
         without = fitted_again(F[rest], Y[rest], weights[rest], alpha * path.scatter, F)

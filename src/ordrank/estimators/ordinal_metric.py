@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from threading import Lock
 from typing import Any, Literal, Self
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import as_given, backend_of, is_tensor
@@ -46,7 +47,8 @@ BALLOTS = 1500
 # Fewer of more than 4000 samples, down to these: a large fit has better things to do.
 BALLOT_ELEMENTS = 6_000_000
 FEW_BALLOTS = 300
-# Threads of a BLAS wait for each other longer than they work on matrices no larger than this.
+# Threads of a BLAS wait for each other longer than they work on kernels no larger than this, or on a linear map of as
+# many samples as are searched.
 FEW_SAMPLES = 1000
 # Unlabelled samples for each labelled one, below which they are too few to shape a map.
 FEW_UNLABELED = 0.1
@@ -252,10 +254,14 @@ class OrdinalMetric(OrderedMetric):
         pictures, grades = everything.draw(rows, others), self.labels_[everything.labels(rows)]
         # Limits of threads hold for the whole process: two fits at a time would lift each other's.
         with _ONE_FIT_AT_A_TIME:
-            with threadpool_limits(1, "blas"):
+            threads = _threads_of_blas()
+            with threads.limit(limits=1):
                 recipe = self._choose(pictures, grades, rng)
-            with threadpool_limits(1 if len(pictures.X) <= FEW_SAMPLES else None, "blas"):
-                self._learn(recipe, pictures, everything, grades, rows, rng)
+            few = len(everything) <= SEARCH_SAMPLES and recipe.sharpness is None
+            with threads.limit(limits=1 if few or len(pictures.X) <= FEW_SAMPLES else None):
+                fit = self._learn(recipe, pictures, everything, rows, rng)
+            with threads.limit(limits=1):  # votes are counted in threads of their own
+                self._choose_locality(fit, pictures, grades, rows, len(everything), rng)
         return self
 
     def _check_parameters(self) -> None:
@@ -324,10 +330,9 @@ class OrdinalMetric(OrderedMetric):
         recipe: Recipe,
         pictures: Pictures,
         everything: Samples,
-        grades: FloatArray,
         rows: IntArray,
         rng: np.random.Generator,
-    ) -> None:
+    ) -> RidgeFit:
         """Learn from all labelled samples; ``rows`` of them are those in ``pictures``, by which is chosen."""
         for name in {*_OF_THE_MAP, "neighborhoods_"} & vars(self).keys():
             delattr(self, name)  # of an earlier fit of another kind
@@ -347,12 +352,24 @@ class OrdinalMetric(OrderedMetric):
         fit = path.at(self.alpha_)
         B = self._coefficients(fit, design, everything)
         self._keep(design, design.of_map(B, recipe.nu), path.feature_mean @ B)
-        n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // len(everything)))
+        return fit
+
+    def _choose_locality(
+        self,
+        fit: RidgeFit,
+        pictures: Pictures,
+        grades: FloatArray,
+        rows: IntArray,
+        n_samples: int,
+        rng: np.random.Generator,
+    ) -> None:
+        """Choose how much of the original distance to keep by votes on samples that are left out of the fit."""
+        n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // n_samples))
         ballots = Ballots(pictures.labelled, grades, n_ballots, rng)
-        near = ballots.neighborhoods(fit.squared_distances_left_out, _values(self.locality, LOCALITIES))
-        self.locality_ = ballots.choose_locality(near) if _is_auto(self.locality) else float(self.locality)
+        localities = _values(self.locality, LOCALITIES)
+        self.locality_, near = ballots.choose(fit.left_out, localities)
         if self.mu == 0:
-            self.neighborhoods_ = near[self.locality_].renumbered(rows)
+            self.neighborhoods_ = near.renumbered(rows)
 
     def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> Recipe:
         sharpnesses: list[float | None] = [] if self.kernel == "rbf" else [None]
@@ -396,6 +413,12 @@ class OrdinalMetric(OrderedMetric):
         else:
             self.order_components_ = (design.feature_map.on_samples(B).T / self.size_).astype(dtype)
         self.offset_ = offset
+
+
+@cache
+def _threads_of_blas() -> ThreadpoolController:
+    """Found once: a search through all loaded libraries takes as long as a small fit."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 def _is_auto(value: Any) -> bool:

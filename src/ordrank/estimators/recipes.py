@@ -175,9 +175,11 @@ def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.flo
             ]
             so_far = [trial for trial in trials if trial.kind == new[0].kind] + new
             asked = {id(trial) for trial in _to_be_graded(so_far)}
-            for trial, fit in zip(new, fits, strict=True):
-                if id(trial) in asked:
-                    trial.errors = ballots.errors(fit.squared_distances_left_out)
+            graded = [(trial, fit) for trial, fit in zip(new, fits, strict=True) if id(trial) in asked]
+            if graded:
+                of_each = ballots.errors([fit.left_out for _, fit in graded])
+                for (trial, _), errors in zip(graded, of_each, strict=True):
+                    trial.errors = errors
             trials += new
     return trials
 

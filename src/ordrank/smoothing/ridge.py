@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.smoothing.moments import Moments
@@ -143,33 +145,40 @@ class RidgeFit:
             return path.centred.T @ (path.basis @ solved)
         return path.vectors @ (np.sqrt(path.spectrum)[:, None] * solved)
 
-    def squared_distances_left_out(self, rows: IntArray) -> FloatArray:
+    def left_out(self, dtype: DTypeLike = np.float64) -> Callable[[IntArray], NDArray[np.floating]]:
         """Squared distances of given samples to all others, each sample having been left out of the fit.
 
         Parameters
         ----------
-        rows : ndarray of shape (q,)
-            The samples that are left out, one at a time.
+        dtype : dtype
+            In which they are computed.
 
         Returns
         -------
-        ndarray of shape (q, n)
-            Infinite between a sample and itself.
+        callable
+            From the q samples that are left out, one at a time, to an ndarray of shape (q, n), infinite between a
+            sample and itself.
         """
         path = self.path
-        influence = (path.basis[rows] * self.shrinkage) @ path.basis.T
-        influence *= path.root[rows, None] / path.root[None, :]
-        influence += (path.weights[rows] / path.total)[:, None]
-        errors = self.errors[rows]
-        own = path.Y[rows] - errors
-        squared = np.zeros_like(influence)
-        for column in range(path.Y.shape[1]):
-            moved = influence * errors[:, column, None]
-            moved += own[:, column, None]
-            moved -= self.positions[:, column]
-            squared += np.square(moved, out=moved)
-        squared[np.arange(len(rows)), rows] = np.inf
-        return squared
+        # S, but for the mean, is the product of these.
+        weighted = (path.basis * path.root[:, None]).astype(dtype)
+        smoothed = (path.basis * self.shrinkage / path.root[:, None]).astype(dtype)
+        share = (path.weights / path.total).astype(dtype)
+        errors, own, positions = (a.astype(dtype) for a in (self.errors, path.Y - self.errors, self.positions))
+
+        def squared_distances(rows: IntArray) -> NDArray[np.floating]:
+            influence = weighted[rows] @ smoothed.T
+            influence += share[rows, None]
+            squared = np.zeros_like(influence)
+            for error, place, position in zip(errors[rows].T, own[rows].T, positions.T, strict=True):
+                moved = influence * error[:, None]
+                moved += place[:, None]
+                moved -= position
+                squared += np.square(moved, out=moved)
+            squared[np.arange(len(rows)), rows] = np.inf
+            return np.asarray(squared)
+
+        return squared_distances
 
     @property
     def ridge(self) -> float:
