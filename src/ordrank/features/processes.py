@@ -19,6 +19,8 @@ from ordrank.errors import InputError
 
 # What a pipe holds where the system allows: a few batches, so that nobody waits while the caller keeps some.
 _PIPE_BYTES = 2**20
+# Memory that decoded pictures leave serves the next ones: to get it from the system anew takes a tenth of the time.
+_MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(2**26), "MALLOC_MMAP_THRESHOLD_": str(2**25)}
 # The paths are those of this process: what it can import, others must find.
 _COMMAND = "import sys; sys.path[:] = sys.argv[1:]; from ordrank.features.processes import serve; serve()"
 _DIED = (
@@ -61,7 +63,7 @@ def serve() -> None:
                 result = function(part, *arguments)
             except Exception as error:  # noqa: BLE001 - it is raised where the work was asked for
                 result = error
-            left = memoryview(pickle.dumps(result))
+            left = memoryview(pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
             while left:
                 left = left[os.write(results, left) :]
 
@@ -69,10 +71,11 @@ def serve() -> None:
 @contextmanager
 def _started(n_processes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     processes, command, pipe = [], [sys.executable, "-c", _COMMAND, *sys.path], subprocess.PIPE
+    environment = {**_MALLOC, **os.environ}
     with ExitStack() as stack:
         with _deaf_children():
             for _ in range(n_processes):
-                process = subprocess.Popen(command, _PIPE_BYTES, stdin=pipe, stdout=pipe)
+                process = subprocess.Popen(command, _PIPE_BYTES, stdin=pipe, stdout=pipe, env=environment)
                 processes.append(stack.enter_context(process))
                 stack.callback(process.kill)
         yield processes

@@ -14,6 +14,8 @@ from ordrank.backend import as_given, backend_of
 LINEAR_SHARE = 0.25
 # Added to the landmarks' own kernel: copies among them must not make its matrix singular.
 _JITTER = 1e-10
+# Products with a triangular matrix are taken in so many strips, each without most of its zeros.
+_STRIPS = 4
 # Directions with less than this share of the largest variance are rounding.
 _RANK = 1e-12
 
@@ -85,7 +87,13 @@ class KernelMap:
 
     def features(self, X: Array) -> Array:
         """Samples (n, d) to features (n, m)."""
-        return kernel(X, self.landmarks, self.sharpness) @ self._inverse.T
+        values, width = kernel(X, self.landmarks, self.sharpness), len(self.landmarks)
+        features = backend_of(X).empty(values.shape, values)
+        step = -(-width // _STRIPS)
+        for start in range(0, width, step):
+            rows, known = slice(start, start + step), slice(min(start + step, width))
+            features[:, rows] = values[:, known] @ self._inverse[rows, known].T  # what is left out is zero
+        return features
 
     def beside(self, X: Array) -> KernelMap:
         """The same map, for samples that are where X is."""

@@ -50,7 +50,7 @@ class RidgePath:
         kept = values > _RANK * max(values[-1], np.finfo(np.float64).tiny)
         self.spectrum: FloatArray = values[kept]
         self.vectors: FloatArray = vectors[:, kept]
-        self.basis: FloatArray = self.centred @ self.vectors / np.sqrt(self.spectrum) if in_features else self.vectors
+        self.basis: FloatArray = self.centred @ (vectors[:, kept] / np.sqrt(values[kept])) if in_features else self.vectors
         self.squared_basis: FloatArray = self.basis**2
         if moments is None:
             self.along: FloatArray = self.basis.T @ (self.root[:, None] * Y)
