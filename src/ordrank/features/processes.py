@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -31,7 +31,7 @@ _DIED = (
 
 def call_in_processes(
     function: Callable[..., Any], parts: Sequence[Any], *arguments: Any, n_processes: int
-) -> Iterator[Any]:
+) -> Generator[Any]:
     """Results of ``function(part, *arguments)`` for each part, in their order.
 
     Parameters
@@ -56,8 +56,8 @@ def serve() -> None:
     """Do what standard input asks for; the results go to what was standard output."""
     results = os.dup(1)
     os.dup2(2, 1)  # what others print shall not get between them
-    function, share, arguments = pickle.load(sys.stdin.buffer)
-    with suppress(BrokenPipeError):  # nobody wants to know any more
+    with suppress(BrokenPipeError, EOFError):  # who asked is gone
+        function, share, arguments = pickle.load(sys.stdin.buffer)
         for part in share:
             try:
                 result = function(part, *arguments)
@@ -95,7 +95,8 @@ def _deaf_children() -> Iterator[None]:
 
 
 def _send(process: subprocess.Popen[bytes], work: Any) -> None:
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     _widen(process.stdout.fileno())
     with suppress(BrokenPipeError), process.stdin:  # that it has ended is noticed when its results are wanted
         pickle.dump(work, process.stdin)

@@ -112,10 +112,10 @@ def read_pictures(
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
     n_processes = 1 if len(files) <= _FEW else min(effective_n_jobs(n_jobs), len(batches))
     if n_processes == 1:
-        results = (read_batch(batch, extractor) for batch in batches)
-    else:
-        results = call_in_processes(read_batch, batches, extractor, n_processes=n_processes)
-    with closing(results):
+        for batch in batches:
+            yield from read_batch(batch, extractor)
+        return
+    with closing(call_in_processes(read_batch, batches, extractor, n_processes=n_processes)) as results:
         for read in results:
             yield from read
 
