@@ -108,11 +108,6 @@ def test_a_product_is_of_the_higher_precision(backend, like):
     np.testing.assert_array_equal(host(found), [[11.0]])
 
 
-def test_triangular_systems(backend, like):
-    a, b = backend.asarray([[2.0, 0.0], [1.0, 4.0]], like), backend.asarray([[2.0, 4.0], [9.0, 2.0]], like)
-    np.testing.assert_allclose(host(backend.solve_lower(a, b)), [[1, 2], [2, 0]])
-
-
 def test_results_are_written_where_they_are_wanted(backend, like):
     a, room = backend.asarray(np.arange(6.0).reshape(3, 2), like), backend.empty((3, 4), like)
     assert room.dtype == like.dtype
@@ -124,15 +119,9 @@ def test_results_are_written_where_they_are_wanted(backend, like):
     np.testing.assert_allclose(host(powers), [1, np.e], rtol=1e-6)
 
 
-def test_squared_lengths_and_distances(backend, like):
-    rng = np.random.default_rng(0)
-    a, b = (backend.double(backend.asarray(rng.normal(size=(n, 4)), like)) for n in (6, 3))
-    expected = ((host(a)[:, None] - host(b)) ** 2).sum(axis=2)
-    np.testing.assert_allclose(host(backend.squared_distances(a, b)), expected, atol=1e-12)
+def test_squared_lengths(backend, like):
+    a = backend.double(backend.asarray(np.random.default_rng(0).normal(size=(6, 4)), like))
     np.testing.assert_allclose(host(backend.squared_lengths(a)), (host(a) ** 2).sum(axis=1))
-    far = 1e8 + a
-    assert (host(backend.squared_distances(far, far + 0)) >= 0).all()
-    assert not host(backend.squared_distances(far, far)).diagonal().any()
 
 
 def test_sums_of_a_block_keep_their_digits(backend, like):

@@ -150,8 +150,7 @@ class TestMany:
         files[33][1].write_bytes(b"damage")
         return files
 
-    def test_processes_give_what_one_process_gives(self, many, monkeypatch):
-        monkeypatch.setattr(reading, "_WINDOW", 64)
+    def test_processes_give_what_one_process_gives(self, many):
         alone, together = (list(read_pictures(many, Pixels(), n_jobs=n)) for n in (1, 2))
         assert [item.name for item in together] == [name for name, _ in many]
         for a, b in zip(alone, together, strict=True):

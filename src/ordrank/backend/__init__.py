@@ -101,10 +101,6 @@ class Backend(Protocol):
         """AB in the higher of their precisions."""
         ...
 
-    def solve_lower(self, a: Array, b: Array) -> Array:
-        """A⁻¹B of a lower triangular matrix (p, p)."""
-        ...
-
     def subtract(self, a: Array, b: Array, out: Array) -> Array:
         """A - B, written to ``out``, which is returned."""
         ...
@@ -155,10 +151,6 @@ class Backend(Protocol):
 
     def squared_lengths(self, a: Array) -> Array:
         """Their squares."""
-        ...
-
-    def squared_distances(self, a: Array, b: Array) -> Array:
-        """Squared distances (n, m) between the rows of two matrices of doubles, through their product."""
         ...
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:

@@ -186,10 +186,6 @@ class NumpyBackend:
         """AB."""
         return a @ b
 
-    def solve_lower(self, a: Array, b: Array) -> Array:
-        """A⁻¹B by SciPy."""
-        return scipy.linalg.solve_triangular(a, b, lower=True, check_finite=False)
-
     def subtract(self, a: Array, b: Array, out: Array) -> Array:
         """A - B."""
         return np.subtract(a, b, out=out)
@@ -244,17 +240,6 @@ class NumpyBackend:
     def squared_lengths(self, a: Array) -> Array:
         """Their squares; einsum needs no array of squares."""
         return np.einsum("...i,...i->...", a, a)
-
-    def squared_distances(self, a: Array, b: Array) -> Array:
-        """‖a‖² - 2ab + ‖b‖²; what rounding made negative is zero, and so is the distance of a row from itself."""
-        squared = a @ b.T
-        squared *= -2
-        squared += self.squared_lengths(a)[:, None]
-        squared += self.squared_lengths(b)
-        np.maximum(squared, 0, out=squared)
-        if a is b:
-            np.fill_diagonal(squared, 0)
-        return squared
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
         """Distances by differences in float64."""

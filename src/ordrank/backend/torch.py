@@ -191,10 +191,6 @@ class TorchBackend:
         dtype = torch.promote_types(a.dtype, b.dtype)
         return a.to(dtype) @ b.to(dtype)
 
-    def solve_lower(self, a: Array, b: Array) -> Array:
-        """A⁻¹B on the device."""
-        return torch.linalg.solve_triangular(a, b, upper=False)
-
     def subtract(self, a: Array, b: Array, out: Array) -> Array:
         """A - B."""
         return torch.sub(a, b, out=out)
@@ -248,12 +244,6 @@ class TorchBackend:
     def squared_lengths(self, a: Array) -> Array:
         """Their squares."""
         return a.square().sum(dim=-1)
-
-    def squared_distances(self, a: Array, b: Array) -> Array:
-        """‖a‖² - 2ab + ‖b‖²; what rounding made negative is zero, and so is the distance of a row from itself."""
-        squared = torch.addmm(self.squared_lengths(b), a, b.T, alpha=-2)
-        squared.add_(self.squared_lengths(a)[:, None]).clamp_(min=0)
-        return squared.fill_diagonal_(0) if a is b else squared
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
         """Distances by differences in float64."""

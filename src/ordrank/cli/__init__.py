@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from typing import Annotated
 
 import typer
@@ -35,6 +37,7 @@ def root(
 ) -> None:
     """Learn a distance from pictures with ordered labels; grade and rank new pictures with it."""
     never_fail_to_print()
+    atexit.register(gc.freeze)  # or Python takes a quarter of a second to look at all it has loaded once more
 
 
 # Without a name their commands stand beside each other at the top.

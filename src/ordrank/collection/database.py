@@ -47,6 +47,7 @@ def create(directory: Path, header: Header) -> None:
         leftover.unlink()
     unfinished = directory / f".{DATABASE}"
     with closing(connect(unfinished, "rwc")) as connection:
+        connection.execute("PRAGMA page_size = 16384")  # thumbnails would leave almost half of smaller pages empty
         connection.execute("BEGIN IMMEDIATE")
         for statement in (*_SCHEMA.split(";"), *TABLES):
             connection.execute(statement)

@@ -164,7 +164,11 @@ class Store:
     def place_of(self, number: int) -> NDArray[np.float32] | None:
         """Where one picture is, (s + d,); None if it has no place."""
         found = self._connection.execute("SELECT vector FROM embeddings WHERE id = ?", (number,)).fetchone()
-        return None if found is None else np.frombuffer(found[0], dtype="<f4")
+        if found is None:
+            return None
+        if not isinstance(found[0], bytes) or len(found[0]) % 4:
+            raise sqlite3.DatabaseError("a place is cut off")
+        return np.frombuffer(found[0], dtype="<f4")
 
     def thumbnails(self, ids: Sequence[int]) -> list[bytes]:
         """Thumbnails in the order asked for."""

@@ -15,14 +15,13 @@ from ordrank.distributed.shards import Shard
 from ordrank.distributed.sums import (
     Frame,
     SentMap,
-    combined,
     combined_spread,
     moments_of_features,
     moments_of_shard,
     spread_of_shard,
 )
 from ordrank.estimators.order_map import Pictures
-from ordrank.smoothing import KernelMap, LinearMap, Moments
+from ordrank.smoothing import KernelMap, LinearMap, Moments, combined
 
 
 @dataclass

@@ -150,28 +150,6 @@ def moments_of_features(shard: Shard, frame: Frame, features: SentMap, near: Flo
     return moments_of(blocks, near)
 
 
-def combined(*parts: Moments) -> Moments:
-    r"""Sums over all samples from those of parts, with one point near the mean for all.
-
-    Scatter about the joint mean is :math:`G_1 + G_2 + \frac{\Omega_1\Omega_2}{\Omega_1 + \Omega_2}\delta\delta^T`, δ
-    between the means. Products with targets are about the common point, and simply add up: targets have mean zero,
-    so that the sum does not depend on the point.
-    """
-    return reduce(_combined, parts)
-
-
-def _combined(one: Moments, other: Moments) -> Moments:
-    total, delta = one.total + other.total, other.mean - one.mean
-    return Moments(
-        one.n_samples + other.n_samples,
-        total,
-        one.mean + (other.total / total) * delta,
-        one.gram + other.gram + (one.total * other.total / total) * np.outer(delta, delta),
-        one.cross + other.cross,
-        one.target_square + other.target_square,
-    )
-
-
 @dataclass(frozen=True)
 class Spread:
     """Mean of samples, and their scatter about it.

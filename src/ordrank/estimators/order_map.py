@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ordrank._types import Array, FloatArray, IntArray
-from ordrank.backend import as_given, backend_of
+from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.smoothing import (
     KernelMap,
     LinearMap,
     Moments,
     RidgePath,
+    combined,
     graph_laplacian,
     mean_and_size,
     moments_of,
@@ -25,6 +29,8 @@ from ordrank.smoothing import (
 
 # Of more samples so many are drawn, labelled and unlabelled, to choose by: time and memory stay bounded.
 SEARCH_SAMPLES = 1500
+# Each of them holds a few blocks.
+MOST_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -143,11 +149,18 @@ class Samples:
     def moments_of_features(self, feature_map: LinearMap | KernelMap, near: FloatArray) -> Moments:
         """Sums over the features (n, p) of the samples at unit size, about a point near their mean: one pass."""
         there, positions = feature_map.beside(self.X), as_given(self.positions, self.X)
-        blocks = (
-            (there.features(self.unit(rows)), positions[self.index[rows]], self.weights[rows])
-            for rows in self._blocks(len(near))
-        )
-        return moments_of(blocks, as_given(near, self.X))
+        point, blocks = as_given(near, self.X), list(self._blocks(len(near)))
+
+        def sums_of(part: Sequence[slice]) -> Moments:
+            features = ((there.features(self.unit(rows)), rows) for rows in part)
+            return moments_of(((f, positions[self.index[rows]], self.weights[rows]) for f, rows in features), point)
+
+        if is_tensor(self.X):
+            return sums_of(blocks)
+        # Half of the work is done element by element, on the core of its thread: so are the products then.
+        n_threads = min(cpu_count(), MOST_THREADS, len(blocks))
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
+            return combined(*pool.map(sums_of, [blocks[start::n_threads] for start in range(n_threads)]))
 
     def sums_about(self, near: Array) -> Moments:
         """Sums over the samples as they are, about a point near their mean: one pass."""
@@ -204,7 +217,8 @@ class Design:
         if self._plain:
             moments = samples.moments()
         else:
-            near = self.feature_map.features(self._pictures.labelled).mean(axis=0)
+            near = self._features.mean(axis=0)
+            near = near if self._rotation is None else self._rotation @ near
             moments = samples.moments_of_features(self.feature_map, near)
         if self._rotation is not None:
             moments = moments.changed(self._rotation * self._scales(nu))

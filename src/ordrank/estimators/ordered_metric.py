@@ -18,8 +18,6 @@ from ordrank.estimators.order_map import unit_size
 from ordrank.smoothing import row_blocks
 from ordrank.smoothing.kernels import kernel
 
-_BLOCK_ELEMENTS = 4_000_000
-
 
 @dataclass(frozen=True)
 class EmbeddedDistance:
@@ -73,12 +71,9 @@ class OrderedMetric(LearnedMetric):
         if self.sharpness_ is None:
             return backend.product(unit, as_given(self.order_components_, unit).T * self.size_) - offset
         landmarks, coefficients = as_given(self.landmarks_, unit), as_given(self.coefficients_, unit)
-        rows = max(1, _BLOCK_ELEMENTS // len(landmarks))
-        blocks = [
-            backend.product(kernel(unit[start : start + rows], landmarks, self.sharpness_), coefficients)
-            for start in range(0, max(1, len(unit)), rows)
-        ]
-        return backend.join(blocks) - offset
+        blocks = list(row_blocks(len(unit), len(landmarks), backend.blocks_at_once(unit))) or [slice(0)]
+        orders = [backend.product(kernel(unit[rows], landmarks, self.sharpness_), coefficients) for rows in blocks]
+        return backend.join(orders) - offset
 
     def _embed(self, X: Array) -> Array:
         """Order map in the first s columns, then λ times the samples of unit size, if λ is not 0."""

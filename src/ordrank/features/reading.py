@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import stat
-import threading
 import warnings
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +21,7 @@ from numpy.typing import NDArray
 from ordrank._types import BadPicture, Extractor
 from ordrank.errors import InputError, UnreadablePictureError
 from ordrank.features.pictures import THUMBNAIL_SIDE, decode_picture, thumbnail
+from ordrank.features.processes import call_in_processes
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 512_000_000
 _BATCH = 32
 _FEW = 64  # read in this process: starting others takes longer
-# Files handed to the processes before the first of their results is asked for: what a slow caller leaves waiting
-# stays bounded.
-_WINDOW = 4096
 # Decoded pictures of a batch are held together up to so many pixels: 96 MB.
 _PIXELS_AT_ONCE = 32_000_000
 
@@ -114,17 +109,15 @@ def read_pictures(
 
     if n_jobs == 0:
         raise InputError("n_jobs is 0; it is a number of processes, or -1 for all cores")
-    if len(files) <= _FEW or effective_n_jobs(n_jobs) == 1:
-        for batch in _parts(files, _BATCH):
+    batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
+    n_processes = 1 if len(files) <= _FEW else min(effective_n_jobs(n_jobs), len(batches))
+    if n_processes == 1:
+        for batch in batches:
             yield from read_batch(batch, extractor)
         return
-    try:
-        yield from _read_in_processes(files, extractor, n_jobs)
-    except BrokenProcessPool as error:
-        raise InputError(
-            "a process that read pictures was ended by the system, most likely for want of memory; "
-            "the same command goes on where it was, and needs less memory with fewer processes"
-        ) from error
+    with closing(call_in_processes(read_batch, batches, extractor, n_processes=n_processes)) as results:
+        for read in results:
+            yield from read
 
 
 def read_one(path: str | os.PathLike[str], extractor: Extractor) -> ReadPicture:
@@ -133,46 +126,6 @@ def read_one(path: str | os.PathLike[str], extractor: Extractor) -> ReadPicture:
     if isinstance(read, BadPicture):
         raise UnreadablePictureError(f"{read.name} {read.reason}")
     return read
-
-
-def _read_in_processes(
-    files: Sequence[tuple[str, Path]], extractor: Extractor, n_jobs: int
-) -> Iterator[ReadPicture | BadPicture]:
-    from joblib import Parallel, delayed
-
-    with Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1) as processes:
-        for window in _parts(files, _WINDOW):
-            with _deaf_children():
-                batches = processes(delayed(read_batch)(batch, extractor) for batch in _parts(window, _BATCH))
-            try:
-                for read in batches:
-                    yield from read
-            finally:
-                _close(batches)
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Let processes that start here ignore Ctrl-C: this one stops them, without a word of theirs."""
-    if threading.current_thread() is not threading.main_thread():  # others may not touch signals
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _close(batches: Generator[list[ReadPicture | BadPicture]]) -> None:
-    """Stop the work for a caller who wants no more of it, which joblib thinks worth a warning."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="joblib", category=UserWarning)
-        batches.close()
-
-
-def _parts(files: Sequence[tuple[str, Path]], length: int) -> Iterator[Sequence[tuple[str, Path]]]:
-    return (files[start : start + length] for start in range(0, len(files), length))
 
 
 def read_batch(files: Sequence[tuple[str, Path]], extractor: Extractor) -> list[ReadPicture | BadPicture]:

@@ -2,7 +2,7 @@
 
 from ordrank.smoothing.graph import graph_laplacian
 from ordrank.smoothing.kernels import KernelMap, LinearMap
-from ordrank.smoothing.moments import Moments, mean_and_size, moments_of, near_mean, row_blocks, size_about
+from ordrank.smoothing.moments import Moments, combined, mean_and_size, moments_of, near_mean, row_blocks, size_about
 from ordrank.smoothing.ridge import RidgeFit, RidgePath
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Moments",
     "RidgeFit",
     "RidgePath",
+    "combined",
     "graph_laplacian",
     "mean_and_size",
     "moments_of",

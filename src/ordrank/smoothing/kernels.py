@@ -14,6 +14,8 @@ from ordrank.backend import as_given, backend_of
 LINEAR_SHARE = 0.25
 # Added to the landmarks' own kernel: copies among them must not make its matrix singular.
 _JITTER = 1e-10
+# Products with a triangular matrix are taken in so many strips, each without most of its zeros.
+_STRIPS = 4
 # Directions with less than this share of the largest variance are rounding.
 _RANK = 1e-12
 
@@ -79,30 +81,40 @@ class KernelMap:
         self.sharpness = sharpness
         own = kernel(landmarks, landmarks, sharpness)
         own[np.diag_indices_from(own)] += _JITTER * np.median(own.diagonal())
-        self._root: Array = np.linalg.cholesky(own)
+        root, identity = np.linalg.cholesky(own), np.eye(len(own))
+        # Products with the inverse are shared by all cores, solutions of triangular systems are not.
+        self._inverse: Array = scipy.linalg.solve_triangular(root, identity, lower=True, check_finite=False)
 
     def features(self, X: Array) -> Array:
         """Samples (n, d) to features (n, m)."""
-        return backend_of(X).solve_lower(self._root, kernel(X, self.landmarks, self.sharpness).T).T
+        values, width = kernel(X, self.landmarks, self.sharpness), len(self.landmarks)
+        features = backend_of(X).empty(values.shape, values)
+        step = -(-width // _STRIPS)
+        for start in range(0, width, step):
+            rows, known = slice(start, start + step), slice(min(start + step, width))
+            features[:, rows] = values[:, known] @ self._inverse[rows, known].T  # what is left out is zero
+        return features
 
     def beside(self, X: Array) -> KernelMap:
         """The same map, for samples that are where X is."""
         moved = copy(self)
-        moved.landmarks, moved._root = as_given(self.landmarks, X), as_given(self._root, X)
+        moved.landmarks, moved._inverse = as_given(self.landmarks, X), as_given(self._inverse, X)
         return moved
 
     def on_landmarks(self, B: FloatArray) -> FloatArray:
         """Coefficients of the kernel with the landmarks, (m, s), from those of the features."""
-        solved: FloatArray = scipy.linalg.solve_triangular(self._root, B, lower=True, trans="T", check_finite=False)
-        return solved
+        return np.asarray(self._inverse.T @ B)
 
 
 def kernel(X: Array, Y: Array, sharpness: float) -> Array:
     """Kernel between the rows of X (n, d) and Y (m, d), on one device, in double precision."""
     backend = backend_of(X)
     A, B = backend.double(X), backend.double(Y)
-    gaussian = backend.squared_distances(A, B)
-    gaussian *= -0.5 * sharpness
+    products = A @ B.T
+    gaussian = sharpness * products
+    gaussian -= (0.5 * sharpness) * backend.squared_lengths(A)[:, None]
+    gaussian -= (0.5 * sharpness) * backend.squared_lengths(B)
     gaussian = backend.exp(gaussian)
-    gaussian += LINEAR_SHARE * (A @ B.T)
+    products *= LINEAR_SHARE
+    gaussian += products
     return gaussian

@@ -52,7 +52,9 @@ class RidgePath:
         kept = values > _RANK * max(values[-1], np.finfo(np.float64).tiny)
         self.spectrum: FloatArray = values[kept]
         self.vectors: FloatArray = vectors[:, kept]
-        self.basis: FloatArray = self.centred @ self.vectors / np.sqrt(self.spectrum) if in_features else self.vectors
+        self.basis: FloatArray = self.vectors
+        if in_features:
+            self.basis = self.centred @ (self.vectors / np.sqrt(self.spectrum))
         self.squared_basis: FloatArray = self.basis**2
         if moments is None:
             self.along: FloatArray = self.basis.T @ (self.root[:, None] * Y)
