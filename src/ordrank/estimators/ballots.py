@@ -35,7 +35,7 @@ ROUNDS = (150, 300, 600)
 PROBABLY = 2.0
 # Among so many times as many as are wanted is their bound looked for.
 SPARE = 2
-ROWS_AT_ONCE = 200
+ROWS_AT_ONCE = 100
 
 Distances = Callable[[IntArray], NDArray[np.floating]]
 LeftOut = Callable[[DTypeLike], Distances]
@@ -174,7 +174,9 @@ class Ballots:
         maps = [order(self._dtype) for order in orders]
 
         def squared(block: _Block) -> NDArray[np.floating]:
-            together = np.stack([distances(block.rows) for distances in maps])
+            together = np.empty((len(maps), *block.appearance.shape), dtype=self._dtype)
+            for room, distances in zip(together, maps, strict=True):
+                room[:] = distances(block.rows)
             together += self._dtype(USUAL_LOCALITY**2) * block.appearance
             return together
 
@@ -198,8 +200,13 @@ class Ballots:
 
         def count(blocks: Sequence[_Block], tried: Sequence[float]) -> dict[float, _Count]:
             shares = np.square(tried, dtype=self._dtype)[:, None, None]
-            found = self._count(lambda block: shares * block.appearance + distances(block.rows), blocks)
-            return dict(zip(tried, found, strict=True))
+
+            def squared(block: _Block) -> NDArray[np.floating]:
+                together = shares * block.appearance
+                together += distances(block.rows)
+                return np.asarray(together)
+
+            return dict(zip(tried, self._count(squared, blocks), strict=True))
 
         counts: dict[float, _Count] = {}
         seen: list[_Block] = []
