@@ -4,9 +4,10 @@ Data: scikit-learn's digits, 70 % of them to learn from, as they are and scaled,
 features. Each learner has its own defaults. Seconds of the fit, of grading queries (transform, and the votes of
 neighbours), peak memory of the fit beyond imports and data, and the mean absolute error, with one rule of votes for
 all. Then the time of a linear fit of a million samples as a multiple of one product ``X.T @ X`` in the same process,
-and what exact target neighbours cost. LMNN and MLKR need the environment of ``make peers``. Prints one JSON document.
+what exact target neighbours cost, and what most of them do. LMNN and MLKR need the environment of ``make peers``.
+Prints one JSON document.
 
-    python benchmarks/speed.py [--parts digits,raw-digits,ten-thousand,million,neighbors] [--limit 900]
+    python benchmarks/speed.py [--parts digits,raw-digits,ten-thousand,million,neighbors,recall] [--limit 900]
                                [--runner "taskset -c 0,1"] [--out FILE]
 """
 
@@ -51,6 +52,7 @@ HERE = (
 ELSEWHERE = ("LMNN (metric-learn)", "MLKR (metric-learn)")
 NEIGHBOR_SIZES = (12_500, 25_000, 50_000, 100_000)
 MILLION, FEATURES, QUERIES = 1_000_000, 128, 500
+CROWD = 200_000
 
 
 def raw_digits() -> dict[str, Any]:
@@ -207,23 +209,55 @@ def neighbors() -> dict[str, Any]:
     }
 
 
+def recall() -> dict[str, Any]:
+    """Nine of ten target neighbours, beside all: two grades, samples that fill few of their dimensions."""
+    rows = []
+    for dimensions in (4, 8):
+        rng = np.random.default_rng(SEED)
+        Z, W, noise = (
+            rng.standard_normal(shape, np.float32) for shape in ((CROWD, dimensions), (dimensions, 64), (CROWD, 64))
+        )
+        X = np.tanh(Z @ W / np.float32(dimensions**0.5)) + np.float32(0.05) * noise
+        grade = (Z[:, 0] > 0).astype(np.int64)
+        begin = time.perf_counter()
+        most = target_neighbors(X, grade, 5, recall=0.9)
+        middle = time.perf_counter()
+        everyone = target_neighbors(X, grade, 5)
+        exact, found = (pairs.second.reshape(CROWD, 5) for pairs in (everyone, most))
+        rows.append(
+            {
+                "samples": CROWD,
+                "dimensions": dimensions,
+                "most_seconds": middle - begin,
+                "exact_seconds": time.perf_counter() - middle,
+                "recall_told": most.recall,
+                "recall_found": float(np.mean([np.isin(*pair).mean() for pair in zip(exact, found, strict=True)])),
+            }
+        )
+        print(json.dumps(rows[-1]), file=sys.stderr)
+    return {"features": 64, "labels": 2, "wanted": 0.9, "rows": rows}
+
+
 def elsewhere(part: str, options: argparse.Namespace) -> Any:
     """A part in a process of its own, with the runner in front."""
     command = [*shlex.split(options.runner), sys.executable, __file__, "--part", part]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+OTHERS = {"million": million, "neighbors": neighbors, "recall": recall}
+
+
 def main(arguments: list[str]) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default=",".join([*CONTESTS, "million", "neighbors"]), help="what to measure")
+    parser.add_argument("--parts", default=",".join([*CONTESTS, *OTHERS]), help="what to measure")
     parser.add_argument("--limit", type=float, default=900, help="seconds after which a learner is stopped")
     parser.add_argument("--runner", default="", help="a command in front of every measured process")
-    parser.add_argument("--part", choices=["million", "neighbors"], help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=list(OTHERS), help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help="file to write; parts that are not measured are kept in it")
     options = parser.parse_args(arguments)
     if options.part:
-        print(json.dumps({"million": million, "neighbors": neighbors}[options.part]()))
+        print(json.dumps(OTHERS[options.part]()))
         return
     document: dict[str, Any] = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
     document |= {"benchmark": "speed", "seed": SEED} | describe_machine()

@@ -149,6 +149,12 @@ def million_lines():
     )
 
 
+def recall_lines():
+    for row in json.loads((RESULTS / "speed.json").read_text())["recall"]["rows"]:
+        times = row["exact_seconds"] / row["most_seconds"]
+        yield f"| {row['dimensions']} | {times:.1f} | {row['recall_told']:.3f} | {row['recall_found']:.3f} |"
+
+
 def scaling_lines():
     found = json.loads((RESULTS / "scaling.json").read_text())
     yield "| grows with | exponent |"
@@ -182,7 +188,7 @@ def device_lines():
 
 def test_the_guide_to_devices_quotes_what_was_measured():
     document = (ROOT / "docs" / "devices.md").read_text()
-    for line in device_lines():
+    for line in (*device_lines(), *recall_lines()):
         assert line in document, line
 
 
@@ -306,6 +312,8 @@ def test_fits_cost_what_they_may():
     for part in ("digits", "raw-digits"):  # a linear fit is faster than every other learner
         others = [row for row in found[part]["rows"] if "Ordinal" not in row["name"] and row["name"] != "Euclidean"]
         assert all(row["fit_seconds_over_ours"] > 1 for row in others if "not_run" not in row)
+    assert all(row["exact_seconds"] > row["most_seconds"] for row in found["recall"]["rows"])
+    assert all(row["recall_found"] >= row["recall_told"] >= 0.9 for row in found["recall"]["rows"])
     assert found["million"]["fit_over_product"] < 4
     assert found["million"]["peak_megabytes_beyond_samples"] < 1000
     assert found["million"]["mae"] < found["million"]["mae_euclidean"]
