@@ -56,6 +56,17 @@ def test_what_is_raised_there_is_raised_here():
         next(results)
 
 
+def test_what_only_a_script_knows_is_asked_for_in_a_module():
+    script = (
+        "from ordrank.features.processes import call_in_processes\n"
+        "def mine(part): return part\n"
+        "list(call_in_processes(mine, [1, 2], n_processes=2))\n"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stderr
+    assert "InputError: the processes that read pictures do not find what makes features of them; put it into" in said
+    assert "'mine'" in said
+
+
 def test_who_has_seen_enough_leaves_no_process_behind():
     results = call_in_processes(wait, [0.0, 0.0, 60.0, 60.0], n_processes=2)
     processes = [next(results), next(results)]

@@ -27,6 +27,10 @@ _DIED = (
     "a process that read pictures was ended by the system, most likely for want of memory; "
     "the same command goes on where it was, and needs less memory with fewer processes"
 )
+_NOT_FOUND = (
+    "the processes that read pictures do not find what makes features of them; put it into a module that can be "
+    "imported, or read with one process"
+)
 
 
 def call_in_processes(
@@ -57,15 +61,23 @@ def serve() -> None:
     results = os.dup(1)
     os.dup2(2, 1)  # what others print shall not get between them
     with suppress(BrokenPipeError, EOFError):  # who asked is gone
-        function, share, arguments = pickle.load(sys.stdin.buffer)
+        try:
+            function, share, arguments = pickle.load(sys.stdin.buffer)
+        except (AttributeError, ImportError) as error:
+            _write(results, InputError(f"{_NOT_FOUND} ({error})"))
+            return
         for part in share:
             try:
                 result = function(part, *arguments)
             except Exception as error:  # noqa: BLE001 - it is raised where the work was asked for
                 result = error
-            left = memoryview(pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
-            while left:
-                left = left[os.write(results, left) :]
+            _write(results, result)
+
+
+def _write(pipe: int, result: Any) -> None:
+    left = memoryview(pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
+    while left:
+        left = left[os.write(pipe, left) :]
 
 
 @contextmanager
