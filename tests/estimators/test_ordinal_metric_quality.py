@@ -53,14 +53,6 @@ def test_the_kernel_is_used_where_the_order_is_curved():
     assert OrdinalMetric().fit(X, y).kernel_ == "rbf"
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_few_samples_in_a_straight_order_get_a_line(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(40, 20))
-    y = np.round(X[:, 0] + 0.5 * rng.normal(size=40))
-    assert OrdinalMetric().fit(X, y).kernel_ == "linear"
-
-
 def test_a_straight_order_gets_a_map_that_is_as_good_as_the_linear_one():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 20))

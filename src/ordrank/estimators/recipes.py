@@ -28,8 +28,6 @@ SEARCH_BALLOTS = 300
 # Of more samples the graph is tried with so many kernels only.
 MANY_SAMPLES = 2000
 KERNELS_WITH_GRAPH = 3
-# A kernel must make the positions more probable than a linear map does, by this much of the log of their probability.
-CONVINCING = 2.0
 # Candidates this much further from their positions than the best are not asked for their grades.
 HOPELESS = 1.25
 
@@ -89,10 +87,9 @@ def choose_recipe(
     """Choose kernel, graph and ridge by exact leave-one-out.
 
     The graph term is used only if it brings the samples nearer to their positions by more than one standard
-    error, a kernel only if the positions are clearly more probable with it than with a linear map. Then the best score
-    decides, among the candidates that do not clearly mistake more grades than the one that mistakes fewest. Asked for
-    their grades are, of each kind, the best score, and every second ridge that comes nearly as close to the positions
-    as the closest.
+    error. Then the best score decides, among the candidates that do not clearly mistake more grades than the
+    one that mistakes fewest. Asked for their grades are the best score, and every second ridge that comes nearly
+    as close to the positions as the closest.
 
     Parameters
     ----------
@@ -115,7 +112,7 @@ def choose_recipe(
         pictures = pictures.joined(others)
     trials = _try_all(pictures, labels, grids, rng)
     tried = [Candidate(t.recipe, t.score, t.displacement, t.mistake) for t in trials]
-    eligible = _line_or_kernel(_with_or_without_graph(trials))
+    eligible = _with_or_without_graph(trials)
     graded = [(trial, trial.errors) for trial in _to_be_graded(eligible) if trial.errors is not None]
     fewest = min((errors for _, errors in graded), key=lambda errors: float(errors.mean()))
     fine = [trial for trial, errors in graded if not clearly_more(errors, fewest)]
@@ -128,15 +125,9 @@ class _Trial:
 
     recipe: Recipe
     score: float
-    log_evidence: float
     displacements: FloatArray
     second: bool  # one of every second ridge
     errors: FloatArray | None = None  # absolute errors of the grades of left-out samples
-
-    @property
-    def kind(self) -> tuple[bool, bool]:
-        """With a graph or without, linear or not: kinds are chosen first."""
-        return self.recipe.nu > 0, self.recipe.sharpness is None
 
     @property
     def displacement(self) -> float:
@@ -170,10 +161,10 @@ def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.flo
             path = design.path(nu)
             fits = [path.at(alpha) for alpha in grids.alphas]
             new = [
-                _Trial(Recipe(sharpness, nu, fit.alpha), fit.score, fit.log_evidence, fit.displacements, place % 2 == 0)
+                _Trial(Recipe(sharpness, nu, fit.alpha), fit.score, fit.displacements, place % 2 == 0)
                 for place, fit in enumerate(fits)
             ]
-            so_far = [trial for trial in trials if trial.kind == new[0].kind] + new
+            so_far = [trial for trial in trials if (trial.recipe.nu > 0) == (nu > 0)] + new
             asked = {id(trial) for trial in _to_be_graded(so_far)}
             graded = [(trial, fit) for trial, fit in zip(new, fits, strict=True) if id(trial) in asked]
             if graded:
@@ -199,12 +190,3 @@ def _with_or_without_graph(trials: list[_Trial]) -> list[_Trial]:
     plain, graph = (min(part, key=lambda trial: trial.score).displacements for part in (without, with_graph))
     gain = plain - graph
     return with_graph if gain.mean() > gain.std() / np.sqrt(len(gain)) else without
-
-
-def _line_or_kernel(trials: list[_Trial]) -> list[_Trial]:
-    lines = [trial for trial in trials if trial.recipe.sharpness is None]
-    kernels = [trial for trial in trials if trial.recipe.sharpness is not None]
-    if not lines or not kernels or kernels[0].recipe.nu > 0:
-        return trials  # what a graph makes probable are neighbours, not lines
-    line, kernel = (min(part, key=lambda trial: trial.score).log_evidence for part in (lines, kernels))
-    return kernels if kernel - line > CONVINCING else lines

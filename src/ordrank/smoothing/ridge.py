@@ -125,12 +125,6 @@ class RidgeFit:
         return 0.5 * float(np.log(quadratic)) + 0.5 * log_determinant / n
 
     @property
-    def log_evidence(self) -> float:
-        """Log of the marginal likelihood of all targets, up to a constant: how probable features and ridge are."""
-        n_samples, n_dimensions = self.path.n_samples, self.path.Y.shape[1]
-        return float(-(n_samples - 1) * n_dimensions * self.log_evidence_size)
-
-    @property
     def score(self) -> float:
         """Sum of the logs of two estimates of one thing, the size of an error out of sample; the less the better.
 
