@@ -87,10 +87,11 @@ def test_the_kernel_map_minimises_the_stated_objective(graded, nu):
         fitted = Z[:90] - Z[:90].mean(axis=0)
         return 0.5 * ((fitted - Y) ** 2).sum(axis=1).mean() + 0.5 * 0.05 * t * norm
 
-    assert objective(metric.coefficients_) == pytest.approx(metric.objective_, rel=1e-5)
+    (best,) = metric.coefficients_
+    assert objective(best) == pytest.approx(metric.objective_, rel=1e-5)
     rng = np.random.default_rng(0)
     for _ in range(10):
-        assert objective(metric.coefficients_ + 1e-3 * rng.normal(size=metric.coefficients_.shape)) > metric.objective_
+        assert objective(best + 1e-3 * rng.normal(size=best.shape)) > metric.objective_
 
 
 def test_the_local_term_moves_target_neighbours_towards_their_distance(graded):
@@ -342,10 +343,46 @@ def test_few_samples_are_enough(n, d, seed):
     assert set(OrdinalRanker().fit(X, y).predict(X)) <= {0, 1}
 
 
+def of_recipe(recipe):
+    kernel = {"kernel": "linear"} if recipe.sharpness is None else {"kernel": "rbf", "sharpness": recipe.sharpness}
+    return OrdinalMetric(**kernel, alpha=recipe.alpha, locality=0.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_map_of_few_samples_is_a_mean_over_kernels(dtype):
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(40, 10)).astype(dtype), np.arange(40) % 4
+    X[:, 0] += y
+    metric = OrdinalMetric(locality=0.0).fit(X, y)
+    taken = [candidate for candidate in metric.candidates_ if candidate.share > 0]
+    assert len(taken) > 2
+    assert sum(candidate.share for candidate in taken) == pytest.approx(1)
+    assert len({candidate.recipe.sharpness for candidate in taken}) == len(taken)
+    expected = sum(c.share * of_recipe(c.recipe).fit(X, y).transform(X).astype(float) for c in taken)
+    np.testing.assert_allclose(metric.transform(X), expected, atol=1e-6 if dtype == np.float64 else 1e-3)
+    largest = max((c for c in taken if c.recipe.sharpness), key=lambda c: c.share)
+    assert (metric.sharpness_, metric.alpha_) == (largest.recipe.sharpness, largest.recipe.alpha)
+    by_score = sorted(taken, key=lambda c: c.score)
+    assert [c.share for c in by_score] == sorted((c.share for c in taken), reverse=True)
+
+
+def test_more_samples_decide_for_one_kernel():
+    X, y = curved(400, lambda t: np.floor(5 * t), d=10)
+    (taken,) = (candidate for candidate in OrdinalMetric().fit(X, y).candidates_ if candidate.share > 0)
+    assert taken.share == 1
+
+
+def test_what_is_given_is_no_mean():
+    X, y = curved(60, lambda t: np.floor(5 * t), d=10)
+    assert OrdinalMetric(kernel="rbf", sharpness=0.7).fit(X, y).sharpnesses_ == (0.7,)
+    assert len(OrdinalMetric(mu=0.1).fit(X, y).sharpnesses_) <= 1
+
+
 def test_a_default_fit_decomposes_once_for_every_kernel_and_graph(monkeypatch):
     calls = []
     eigh = np.linalg.eigh
     monkeypatch.setattr(np.linalg, "eigh", lambda a: calls.append(len(a)) or eigh(a))
     X, y = curved(200, lambda t: np.floor(5 * t), d=30)
-    OrdinalMetric().fit(X, y)
-    assert len(calls) == 8 + 1  # a linear map and seven kernels, then the chosen one; every ridge shares them
+    metric = OrdinalMetric().fit(X, y)
+    taken = sum(candidate.share > 0 for candidate in metric.candidates_)
+    assert len(calls) == 8 + taken  # a linear map and seven kernels, then those of the mean; every ridge shares them

@@ -18,11 +18,20 @@ from ordrank.errors import CollectionError
 from ordrank.estimators import OrdinalMetric
 from ordrank.pages import write_files
 
-FORMAT = 1
-_ARRAYS = ("mean_", "labels_", "label_positions_", "offset_")
+FORMAT = 2
+_ARRAYS = ("mean_", "labels_", "label_positions_", "order_components_", "offset_")
 _ARRAYS_OF_KERNEL = ("landmarks_", "coefficients_")
-_ARRAYS_OF_LINES = ("order_components_",)
-_NUMBERS = ("size_", "sharpness_", "alpha_", "nu_", "locality_", "kernel_", "n_components_", "n_features_in_")
+_NUMBERS = (
+    "size_",
+    "sharpness_",
+    "sharpnesses_",
+    "alpha_",
+    "nu_",
+    "locality_",
+    "kernel_",
+    "n_components_",
+    "n_features_in_",
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +139,7 @@ def _arrays(model: Model) -> dict[str, NDArray[Any]]:
 
 
 def _arrays_of_kind(metric: OrdinalMetric) -> tuple[str, ...]:
-    return _ARRAYS_OF_KERNEL if metric.kernel_ == "rbf" else _ARRAYS_OF_LINES
+    return _ARRAYS_OF_KERNEL if metric.kernel_ == "rbf" else ()
 
 
 def _build(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:

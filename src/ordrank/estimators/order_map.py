@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.smoothing import (
+    LINEAR_SHARE,
     KernelMap,
     LinearMap,
     Moments,
@@ -46,12 +47,15 @@ class Pictures:
     weights : ndarray of shape (n,)
     laplacian : sparse array of shape (N, N), optional
         Of the neighbour graph of all samples; None without unlabelled ones.
+    groups : ndarray of shape (n,), optional
+        Numbers of groups from 0 on, of which all members are left out together.
     """
 
     X: NDArray[np.floating]
     Y: FloatArray
     weights: FloatArray
     laplacian: Any = None
+    groups: IntArray | None = None
 
     @property
     def labelled(self) -> NDArray[np.floating]:
@@ -66,7 +70,7 @@ class Pictures:
     def joined(self, others: NDArray[np.floating]) -> Pictures:
         """The labelled samples, joined by a graph with these unlabelled ones if there are any."""
         X = np.vstack([self.labelled, others])
-        return Pictures(X, self.Y, self.weights, graph_laplacian(X) if len(others) else None)
+        return replace(self, X=X, laplacian=graph_laplacian(X) if len(others) else None)
 
 
 def unit_size(X: Array, mean: Array, size: float) -> Array:
@@ -134,12 +138,13 @@ class Samples:
         """Positions (r, s) and weights (r,) of some of them."""
         return self.positions[self.labels(rows)], self._taken(self.weights, rows)
 
-    def draw(self, rows: IntArray, others: NDArray[np.floating]) -> Pictures:
-        """Some of them, joined by a graph with unlabelled samples of unit size if there are any."""
+    def draw(self, rows: IntArray, others: NDArray[np.floating], groups: IntArray | None = None) -> Pictures:
+        """Some of them, of groups (r,), joined by a graph with unlabelled samples of unit size if there are any."""
         Y, weights = self.targets(rows)
         if len(rows) < len(self):
             Y = Y - np.average(Y, axis=0, weights=weights)
-        return Pictures(unit_size(self._taken(self.X, rows), self.mean, self.size), Y, weights).joined(others)
+        X = unit_size(self._taken(self.X, rows), self.mean, self.size)
+        return Pictures(X, Y, weights, groups=groups).joined(others)
 
     def moments(self) -> Moments:
         """Sums over the samples at unit size."""
@@ -181,6 +186,37 @@ class Samples:
         return backend.to_numpy(array[backend.indices(rows, array)])
 
 
+@dataclass(frozen=True)
+class OrderMap:
+    r"""A map of samples of unit size to positions.
+
+    .. math:: f(x) = W^Tx + \sum_\omega C_\omega^T\left[\exp\left(-\tfrac\omega2\|x - l_i\|^2\right)\right]_i - o
+
+    Attributes
+    ----------
+    slope : ndarray of shape (d, s)
+        W.
+    offset : ndarray of shape (s,)
+        o.
+    coefficients : dict of float to ndarray of shape (m, s)
+        C of the Gaussians at the m landmarks l, for each sharpness ω; none for a linear map.
+    """
+
+    slope: FloatArray
+    offset: FloatArray
+    coefficients: dict[float, FloatArray]
+
+    @classmethod
+    def mean(cls, maps: Sequence[OrderMap], shares: Sequence[float]) -> OrderMap:
+        """Mean of maps with the same landmarks and different sharpnesses, with shares of sum 1."""
+        weighted = list(zip(maps, shares, strict=True))
+        return cls(
+            np.sum([share * one.slope for one, share in weighted], axis=0),
+            np.sum([share * one.offset for one, share in weighted], axis=0),
+            {sharpness: share * C for one, share in weighted for sharpness, C in one.coefficients.items()},
+        )
+
+
 class Design:
     """Features of the labelled samples for one kernel, in the axes of the graph term.
 
@@ -207,7 +243,8 @@ class Design:
 
     def path(self, nu: float) -> RidgePath:
         """Ridge regression of the positions for a weight of the graph."""
-        return RidgePath(self._features * self._scales(nu), self._pictures.Y, self._pictures.weights)
+        pictures = self._pictures
+        return RidgePath(self._features * self._scales(nu), pictures.Y, pictures.weights, groups=pictures.groups)
 
     def path_of_all(self, samples: Samples, rows: IntArray, nu: float) -> RidgePath:
         """The same for all samples, of which the design has only ``rows``: one pass, no features are kept.
@@ -245,10 +282,15 @@ class Design:
         mean = weights @ features / weights.sum()
         return float(weights @ np.einsum("ij,ij->i", features, features) - weights.sum() * (mean @ mean))
 
-    def of_map(self, coefficients: FloatArray, nu: float) -> FloatArray:
-        """Coefficients (p, s) of a path's features as coefficients of the features of the map."""
+    def order_map(self, coefficients: FloatArray, feature_mean: FloatArray, nu: float) -> OrderMap:
+        """The map with coefficients (p, s) of a path's features, whose mean (p,) it sends to zero."""
         scaled = self._scales(nu)[:, None] * coefficients
-        return scaled if self._rotation is None else self._rotation @ scaled
+        B = scaled if self._rotation is None else self._rotation @ scaled
+        features, offset = self.feature_map, feature_mean @ coefficients
+        if isinstance(features, LinearMap):
+            return OrderMap(features.on_samples(B), offset, {})
+        C = features.on_landmarks(B)
+        return OrderMap(LINEAR_SHARE * features.landmarks.T @ C, offset, {features.sharpness: C})
 
     @property
     def _plain(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from ordrank.estimators.learned_metric import LearnedMetric
 from ordrank.estimators.linear_metric import MahalanobisDistance
 from ordrank.estimators.order_map import unit_size
 from ordrank.smoothing import row_blocks
-from ordrank.smoothing.kernels import kernel
+from ordrank.smoothing.kernels import gaussians
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class OrderedMetric(LearnedMetric):
     n_features_in_: int
     kernel_: str
     sharpness_: float | None
+    sharpnesses_: Sequence[float]
     locality_: float
     size_: float
     mean_: Array
@@ -67,13 +69,17 @@ class OrderedMetric(LearnedMetric):
 
     def _order(self, unit: Array) -> Array:
         """Positions of samples of unit size, (n, s), where they are, a block at a time."""
-        backend, offset = backend_of(unit), as_given(self.offset_, unit)
-        if self.sharpness_ is None:
-            return backend.product(unit, as_given(self.order_components_, unit).T * self.size_) - offset
+        backend = backend_of(unit)
+        order = backend.product(unit, as_given(self.order_components_, unit).T * self.size_)
+        order = order - as_given(self.offset_, unit)
+        if not self.sharpnesses_:
+            return order
         landmarks, coefficients = as_given(self.landmarks_, unit), as_given(self.coefficients_, unit)
-        blocks = list(row_blocks(len(unit), len(landmarks), backend.blocks_at_once(unit))) or [slice(0)]
-        orders = [backend.product(kernel(unit[rows], landmarks, self.sharpness_), coefficients) for rows in blocks]
-        return backend.join(orders) - offset
+        for rows in row_blocks(len(unit), len(landmarks), backend.blocks_at_once(unit)):
+            bends = gaussians(unit[rows], landmarks, self.sharpnesses_)
+            for bend, weights in zip(bends, coefficients, strict=True):
+                order[rows] += backend.product(bend, weights)
+        return order
 
     def _embed(self, X: Array) -> Array:
         """Order map in the first s columns, then λ times the samples of unit size, if λ is not 0."""
@@ -94,7 +100,7 @@ class OrderedMetric(LearnedMetric):
     @property
     def components_(self) -> Array:
         """Rows of the order map, then λ / size times the identity."""
-        if not hasattr(self, "order_components_"):
+        if getattr(self, "kernel_", None) != "linear":
             raise AttributeError("only a fitted linear map has components_")
         L, backend = self.order_components_, backend_of(self.order_components_)
         rows = [L]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 from typing import Any, Literal, Self
 
@@ -16,12 +16,13 @@ from threadpoolctl import ThreadpoolController
 from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.errors import InputError
-from ordrank.estimators.ballots import LOCALITIES, Ballots
+from ordrank.estimators.ballots import LOCALITIES, Ballots, LeftOut
 from ordrank.estimators.label_positions import place_by_value, place_labels
 from ordrank.estimators.learned_metric import check_size, extremes
 from ordrank.estimators.order_map import (
     SEARCH_SAMPLES,
     Design,
+    OrderMap,
     Pictures,
     Samples,
     draw_landmarks,
@@ -31,10 +32,10 @@ from ordrank.estimators.order_map import (
 from ordrank.estimators.order_solver import closed_form, with_local_term
 from ordrank.estimators.ordered_metric import OrderedMetric
 from ordrank.estimators.parameters import check_choice, check_device, check_integer, check_number
-from ordrank.estimators.recipes import ALPHAS, NUS, SHARPNESSES, Candidate, Grids, Recipe, choose_recipe
+from ordrank.estimators.recipes import ALPHAS, NUS, SHARPNESSES, Candidate, Grids, Recipe, choose_recipes
 from ordrank.estimators.weights import weigh_samples
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import KernelMap, RidgeFit
+from ordrank.smoothing import RidgeFit, left_out_distances
 
 USUAL_COMPONENTS = 2
 # Up to so many samples the kernel is exact; beyond, Nyström's with so many landmarks.
@@ -75,9 +76,10 @@ class OrdinalMetric(OrderedMetric):
     its mean is taken off, p runs over the P pairs of target neighbours. t is the mean square of the features in
     which f is linear and the middle term is a plain ridge: 1 for a linear map without graph, less with one, so that
     α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
-    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Of more
-    than 1500 samples as many are drawn to choose by, and all are learned from, a block at a time: X is never copied
-    as a whole and may be a ``numpy.memmap``, except with μ > 0.
+    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Up to 300
+    samples do not tell for certain which kernel is best: f is then a mean over kernels, each with the ridge that suits
+    it, in proportion to how probable they are. Of more than 1500 samples as many are drawn to choose by, and all are
+    learned from, a block at a time: X is never copied as a whole and may be a ``numpy.memmap``, except with μ > 0.
     ``transform`` gives f in the first s columns and λ times the samples of unit size in the other d.
 
     Parameters
@@ -123,20 +125,21 @@ class OrdinalMetric(OrderedMetric):
     Attributes
     ----------
     kernel_, sharpness_, alpha_, nu_, locality_, n_components_
-        What was chosen, or given. Of more than 1500 samples the ridge of those that were drawn serves all, and
-        ``alpha_`` is its share of the features of all.
+        What was chosen, or given. Of a mean over kernels, the Gaussian with the largest share. Of more than 1500
+        samples the ridge of those that were drawn serves all, and ``alpha_`` is its share of the features of all.
     candidates_ : list of Candidate
-        Everything that was tried: recipe, score, leave-one-out displacement and mean error of the grades; of more
-        than 1500 samples on those that were drawn.
+        Everything that was tried: recipe, score, leave-one-out displacement, mean error of the grades, and its share
+        in the map; of more than 1500 samples on those that were drawn.
     mean_, size_ : ndarray of shape (d,) and float
         Mean and root mean square of the training samples, with which samples are brought to unit size. ``mean_`` and
         the arrays of f are tensors on the device of X if X was one.
     labels_, label_positions_ : ndarray of shape (m,) and (m, s)
         Distinct labels and their ideal positions.
-    order_components_ : ndarray of shape (s, d)
-        f of a linear map, for samples in their own units.
-    landmarks_, coefficients_, offset_
-        f of a kernel map: ``kernel(x, landmarks_) @ coefficients_ - offset_`` for x of unit size.
+    order_components_, offset_ : ndarray of shape (s, d) and (s,)
+        Linear part of f: ``order_components_ @ (x - mean_) - offset_``.
+    landmarks_, sharpnesses_, coefficients_ : ndarray of shape (m, d), J numbers, and ndarray of shape (J, m, s)
+        Of a kernel map: for each sharpness ω the Gaussians ``exp(-ω/2 * squared_distance(x, landmarks_)) @
+        coefficients_[j]`` are added, for x of unit size.
     neighborhoods_ : Neighborhoods
         Nearest neighbours of training samples (of those with a weight), each left out of the fit, among all of them
         or among 1500 that were drawn; only if ``mu`` is 0.
@@ -256,12 +259,13 @@ class OrdinalMetric(OrderedMetric):
         with _ONE_FIT_AT_A_TIME:
             threads = _threads_of_blas()
             with threads.limit(limits=1):
-                recipe = self._choose(pictures, grades, rng)
-            few = len(everything) <= SEARCH_SAMPLES and recipe.sharpness is None
+                recipes = self._choose(pictures, grades, rng)
+            few = len(everything) <= SEARCH_SAMPLES and self.kernel_ == "linear"
             with threads.limit(limits=1 if few or len(pictures.X) <= FEW_SAMPLES else None):
-                fit = self._learn(recipe, pictures, everything, rows, rng)
+                fits = self._learn(list(recipes), list(recipes.values()), pictures, everything, rows, rng)
             with threads.limit(limits=1):  # votes are counted in threads of their own
-                self._choose_locality(fit, pictures, grades, rows, len(everything), rng)
+                left_out = partial(left_out_distances, fits, list(recipes.values()))
+                self._choose_locality(left_out, pictures, grades, rows, len(everything), rng)
         return self
 
     def _check_parameters(self) -> None:
@@ -327,36 +331,41 @@ class OrdinalMetric(OrderedMetric):
 
     def _learn(
         self,
-        recipe: Recipe,
+        recipes: Sequence[Recipe],
+        shares: Sequence[float],
         pictures: Pictures,
         everything: Samples,
         rows: IntArray,
         rng: np.random.Generator,
-    ) -> RidgeFit:
+    ) -> list[RidgeFit]:
         """Learn from all labelled samples; ``rows`` of them are those in ``pictures``, by which is chosen."""
         for name in {*_OF_THE_MAP, "neighborhoods_"} & vars(self).keys():
             delattr(self, name)  # of an earlier fit of another kind
-        self.kernel_ = "linear" if recipe.sharpness is None else "rbf"
-        self.sharpness_, self.nu_, self.alpha_ = recipe.sharpness, recipe.nu, recipe.alpha
         exact = max(len(pictures.X), len(everything)) <= EXACT_SAMPLES
         landmarks = pictures.X if exact else draw_landmarks(pictures.X, LANDMARKS, rng)
-        design = Design(pictures, feature_map(pictures.X, landmarks, recipe.sharpness))
+        maps: list[OrderMap] = []
+        fits: list[RidgeFit] = []
+        for recipe in recipes:
+            design = Design(pictures, feature_map(pictures.X, landmarks, recipe.sharpness))
+            fits.append(self._fit_design(design, recipe, everything, rows))
+            B = self._coefficients(fits[-1], design, everything)
+            maps.append(design.order_map(B, fits[-1].path.feature_mean, recipe.nu))
+        self._keep(OrderMap.mean(maps, shares), landmarks)
+        return fits
+
+    def _fit_design(self, design: Design, recipe: Recipe, everything: Samples, rows: IntArray) -> RidgeFit:
         if len(rows) == len(everything):
-            path = design.path(recipe.nu)
-        else:
-            path = design.path_of_all(everything, rows, recipe.nu)
-            if _is_auto(self.alpha):
-                # How large errors are does not depend on the number of samples, and so does not the best ridge: it is
-                # that of the sample, and a smaller share of the scatter of all.
-                self.alpha_ *= design.scatter(recipe.nu) / path.scatter
-        fit = path.at(self.alpha_)
-        B = self._coefficients(fit, design, everything)
-        self._keep(design, design.of_map(B, recipe.nu), path.feature_mean @ B)
-        return fit
+            return design.path(recipe.nu).at(recipe.alpha)
+        path = design.path_of_all(everything, rows, recipe.nu)
+        if _is_auto(self.alpha):
+            # How large errors are does not depend on the number of samples, and so does not the best ridge: it is
+            # that of the sample, and a smaller share of the scatter of all.
+            self.alpha_ *= design.scatter(recipe.nu) / path.scatter
+        return path.at(self.alpha_)
 
     def _choose_locality(
         self,
-        fit: RidgeFit,
+        left_out: LeftOut,
         pictures: Pictures,
         grades: FloatArray,
         rows: IntArray,
@@ -367,21 +376,29 @@ class OrdinalMetric(OrderedMetric):
         n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // n_samples))
         ballots = Ballots(pictures.labelled, grades, n_ballots, rng)
         localities = _values(self.locality, LOCALITIES)
-        self.locality_, near = ballots.choose(fit.left_out, localities)
+        self.locality_, near = ballots.choose(left_out, localities)
         if self.mu == 0:
             self.neighborhoods_ = near.renumbered(rows)
 
-    def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> Recipe:
+    def _choose(self, pictures: Pictures, labels: FloatArray, rng: np.random.Generator) -> dict[Recipe, float]:
+        """Choose recipes of maps, and the share of each in the mean; the last one is the one that is told."""
         sharpnesses: list[float | None] = [] if self.kernel == "rbf" else [None]
         if self.kernel != "linear":
             sharpnesses += _values(self.sharpness, SHARPNESSES)
         nus = [0.0] if pictures.laplacian is None else _values(self.nu, (0.0, *NUS))
         grids = Grids(sharpnesses, nus, _values(self.alpha, ALPHAS))
         self.candidates_: list[Candidate] = []
-        if len(grids.sharpnesses) * len(grids.nus) * len(grids.alphas) == 1:
-            return Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0])
-        recipe, self.candidates_ = choose_recipe(pictures, labels, grids, rng)
-        return recipe
+        recipes = {Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0]): 1.0}
+        if len(grids.sharpnesses) * len(grids.nus) * len(grids.alphas) > 1:
+            # The local term is not quadratic: a mean of its solutions would solve nothing.
+            self.candidates_ = choose_recipes(pictures, labels, grids, rng, average=self.mu == 0)
+            taken = [candidate for candidate in self.candidates_ if candidate.share > 0]
+            taken.sort(key=lambda candidate: (candidate.recipe.sharpness is not None, candidate.share))
+            recipes = {candidate.recipe: candidate.share for candidate in taken}
+        main = list(recipes)[-1]
+        self.kernel_ = "linear" if main.sharpness is None else "rbf"
+        self.sharpness_, self.nu_, self.alpha_ = main.sharpness, main.nu, main.alpha
+        return recipes
 
     def _coefficients(self, fit: RidgeFit, design: Design, everything: Samples) -> FloatArray:
         """Coefficients of the order map, (p, s): the closed form, and from there the solver if μ > 0."""
@@ -404,15 +421,14 @@ class OrdinalMetric(OrderedMetric):
         self._record(result, "Raise max_iter, or lower mu.")
         return np.asarray(backend_of(result.x).to_numpy(result.x), dtype=np.float64).reshape(self.n_components_, -1).T
 
-    def _keep(self, design: Design, B: FloatArray, offset: FloatArray) -> None:
+    def _keep(self, order: OrderMap, landmarks: NDArray[np.floating]) -> None:
         """Keep what ``transform`` needs."""
-        dtype = design.dtype
-        if isinstance(design.feature_map, KernelMap):
-            self.landmarks_ = design.feature_map.landmarks
-            self.coefficients_ = design.feature_map.on_landmarks(B).astype(dtype)
-        else:
-            self.order_components_ = (design.feature_map.on_samples(B).T / self.size_).astype(dtype)
-        self.offset_ = offset
+        self.order_components_ = (order.slope.T / self.size_).astype(landmarks.dtype)
+        self.offset_ = order.offset
+        self.sharpnesses_ = tuple(order.coefficients)
+        if order.coefficients:
+            self.landmarks_ = landmarks
+            self.coefficients_ = np.stack(list(order.coefficients.values())).astype(landmarks.dtype)
 
 
 @cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from ordrank._types import FloatArray
 from ordrank.estimators.ballots import Ballots, clearly_more
 from ordrank.estimators.order_map import SEARCH_SAMPLES, Design, Pictures, draw_landmarks, feature_map
+from ordrank.smoothing import left_out_distances
 
 SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 ALPHAS = tuple(10.0 ** (power / 2) for power in range(-12, 1))
@@ -30,6 +32,10 @@ MANY_SAMPLES = 2000
 KERNELS_WITH_GRAPH = 3
 # Candidates this much further from their positions than the best are not asked for their grades.
 HOPELESS = 1.25
+# Of more samples the best kernel has the map alone: it is nearly certain, and every other one would cost as much again.
+FEW_SAMPLES = 300
+# Kernels this much less probable than the most probable one have no share.
+LEAST_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,15 @@ class Candidate:
         Mean distance of the samples from their ideal positions.
     mistake : float or None
         Mean absolute error of the grades, where it was asked for.
+    share : float
+        Its part in the map.
     """
 
     recipe: Recipe
     score: float
     displacement: float
     mistake: float | None
+    share: float
 
 
 @dataclass(frozen=True)
@@ -81,15 +90,19 @@ class Grids:
     alphas: Sequence[float]
 
 
-def choose_recipe(
-    pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator
-) -> tuple[Recipe, list[Candidate]]:
-    """Choose kernel, graph and ridge by exact leave-one-out.
+def choose_recipes(
+    pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator, *, average: bool
+) -> list[Candidate]:
+    """Choose kernel, graph and ridge by exact leave-one-out, and give each recipe its share in the map.
 
     The graph term is used only if it brings the samples nearer to their positions by more than one standard
     error. Then the best score decides, among the candidates that do not clearly mistake more grades than the
     one that mistakes fewest. Asked for their grades are the best score, and every second ridge that comes nearly
     as close to the positions as the closest.
+
+    Few samples do not tell which kernel is best. The map is then a mean: of every kernel the best such candidate,
+    in proportion to how probable the scores make it. Scores are twice the log of an error, so that is one over
+    the error to the power of the number of samples that it was found with.
 
     Parameters
     ----------
@@ -99,24 +112,38 @@ def choose_recipe(
     grids : Grids
     rng : Generator
         Draws landmarks and samples to grade where there are many.
+    average : bool
+        Whether a map of few samples may be a mean.
 
     Returns
     -------
-    Recipe
-        The chosen one.
     list of Candidate
-        Everything that was tried.
+        Everything that was tried; the shares have the sum 1.
     """
     if len(pictures.others) > SEARCH_SAMPLES:
         others = draw_landmarks(pictures.others, SEARCH_SAMPLES, rng)
         pictures = pictures.joined(others)
     trials = _try_all(pictures, labels, grids, rng)
-    tried = [Candidate(t.recipe, t.score, t.displacement, t.mistake) for t in trials]
     eligible = _with_or_without_graph(trials)
     graded = [(trial, trial.errors) for trial in _to_be_graded(eligible) if trial.errors is not None]
     fewest = min((errors for _, errors in graded), key=lambda errors: float(errors.mean()))
     fine = [trial for trial, errors in graded if not clearly_more(errors, fewest)]
-    return min(fine, key=lambda trial: trial.score).recipe, tried
+    best = min(fine, key=lambda trial: trial.score)
+    uncertain = average and len(labels) <= FEW_SAMPLES and best.recipe.nu == 0
+    shares = _shares(fine, len(labels)) if uncertain else {best.recipe: 1.0}
+    return [Candidate(t.recipe, t.score, t.displacement, t.mistake, shares.get(t.recipe, 0.0)) for t in trials]
+
+
+def _shares(trials: Sequence[_Trial], n_samples: int) -> dict[Recipe, float]:
+    """Probability of the best recipe of each kernel; that of the improbable ones goes to the others."""
+    best: dict[float | None, _Trial] = {}
+    for trial in sorted(trials, key=lambda trial: -trial.score):
+        best[trial.recipe.sharpness] = trial
+    scores = np.array([trial.score for trial in best.values()])
+    probability = np.exp(-0.5 * (n_samples - 1) * (scores - scores.min()))
+    probability[probability < LEAST_SHARE] = 0.0
+    shares = probability / probability.sum()
+    return {trial.recipe: float(share) for trial, share in zip(best.values(), shares, strict=True)}
 
 
 @dataclass
@@ -168,7 +195,7 @@ def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.flo
             asked = {id(trial) for trial in _to_be_graded(so_far)}
             graded = [(trial, fit) for trial, fit in zip(new, fits, strict=True) if id(trial) in asked]
             if graded:
-                of_each = ballots.errors([fit.left_out for _, fit in graded])
+                of_each = ballots.errors([partial(left_out_distances, [fit], [1.0]) for _, fit in graded])
                 for (trial, _), errors in zip(graded, of_each, strict=True):
                     trial.errors = errors
             trials += new

@@ -1,11 +1,13 @@
 """Smooth maps from pictures to positions, with exact leave-one-out errors: kernels, a graph, ridge regression."""
 
 from ordrank.smoothing.graph import graph_laplacian
-from ordrank.smoothing.kernels import KernelMap, LinearMap
+from ordrank.smoothing.kernels import LINEAR_SHARE, KernelMap, LinearMap
+from ordrank.smoothing.left_out import left_out_distances
 from ordrank.smoothing.moments import Moments, combined, mean_and_size, moments_of, near_mean, row_blocks, size_about
 from ordrank.smoothing.ridge import RidgeFit, RidgePath
 
 __all__ = [
+    "LINEAR_SHARE",
     "KernelMap",
     "LinearMap",
     "Moments",
@@ -13,6 +15,7 @@ __all__ = [
     "RidgePath",
     "combined",
     "graph_laplacian",
+    "left_out_distances",
     "mean_and_size",
     "moments_of",
     "near_mean",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from copy import copy
 
 import numpy as np
@@ -108,13 +109,29 @@ class KernelMap:
 
 def kernel(X: Array, Y: Array, sharpness: float) -> Array:
     """Kernel between the rows of X (n, d) and Y (m, d), on one device, in double precision."""
+    products, squared = _products_and_squares(X, Y)
+    values = _gaussian(squared, sharpness)
+    products *= LINEAR_SHARE
+    values += products
+    return values
+
+
+def gaussians(X: Array, Y: Array, sharpnesses: Iterable[float]) -> Iterator[Array]:
+    """Only the Gaussians of such kernels (n, m), one after the other."""
+    _, squared = _products_and_squares(X, Y)
+    return (_gaussian(squared, sharpness) for sharpness in sharpnesses)
+
+
+def _products_and_squares(X: Array, Y: Array) -> tuple[Array, Array]:
+    """Inner products and squared distances (n, m) of all rows."""
     backend = backend_of(X)
     A, B = backend.double(X), backend.double(Y)
     products = A @ B.T
-    gaussian = sharpness * products
-    gaussian -= (0.5 * sharpness) * backend.squared_lengths(A)[:, None]
-    gaussian -= (0.5 * sharpness) * backend.squared_lengths(B)
-    gaussian = backend.exp(gaussian)
-    products *= LINEAR_SHARE
-    gaussian += products
-    return gaussian
+    squared = -2 * products
+    squared += backend.squared_lengths(A)[:, None]
+    squared += backend.squared_lengths(B)
+    return products, squared
+
+
+def _gaussian(squared: Array, sharpness: float) -> Array:
+    return backend_of(squared).exp((-0.5 * sharpness) * squared)

@@ -1,8 +1,7 @@
-"""Ridge regression for every strength of the ridge from one eigendecomposition, with exact leave-one-out."""
+"""Ridge regression for every strength of the ridge from one eigendecomposition, exact for what is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +14,8 @@ from ordrank.smoothing.moments import Moments
 _RANK = 1e-12
 # A sample that determines its own position (leverage 1) has no leave-one-out error; this keeps it finite.
 _LEAST_FREEDOM = 1e-9
+# So does this for a group, of which some directions may have none.
+_JITTER = 1e-12
 
 
 class RidgePath:
@@ -33,10 +34,19 @@ class RidgePath:
     moments : Moments, optional
         Of many more samples, of which these are some: the solutions are then those for all of them, and so is what
         happens when one of these is left out.
+    groups : ndarray of shape (n,), optional
+        Numbers of groups from 0 on: a sample is left out together with its group. Not with moments.
     """
 
-    def __init__(self, F: FloatArray, Y: FloatArray, weights: FloatArray, moments: Moments | None = None) -> None:
-        self.Y, self.weights, self.moments = Y, weights, moments
+    def __init__(
+        self,
+        F: FloatArray,
+        Y: FloatArray,
+        weights: FloatArray,
+        moments: Moments | None = None,
+        groups: IntArray | None = None,
+    ) -> None:
+        self.Y, self.weights, self.moments, self.groups = Y, weights, moments, groups
         self.root = np.sqrt(weights)
         self.total = float(weights.sum()) if moments is None else moments.total
         self.n_samples = len(Y) if moments is None else moments.n_samples
@@ -76,7 +86,7 @@ class RidgeFit:
 
     The fitted targets are a linear smoother of the given ones, ``Z = S Y``, so what happens when a sample is
     left out is known without fitting again: its own error is (y_i - z_i) / (1 - S_ii), and every other z_j
-    moves by -S_ji times that.
+    moves by -S_ji times that. For a group g the errors are (I - S_gg)⁻¹(y_g - z_g).
     """
 
     path: RidgePath
@@ -95,14 +105,30 @@ class RidgeFit:
 
     @cached_property
     def errors(self) -> FloatArray:
-        """Leave-one-out errors, (n, s)."""
+        """Errors of samples that are left out, alone or with their group; (n, s)."""
         path = self.path
+        if path.groups is not None:
+            return self._errors_without_groups(path.groups)
         leverage = path.squared_basis @ self.shrinkage + path.weights / path.total
         return np.asarray((path.Y - self.positions) / np.maximum(1 - leverage, _LEAST_FREEDOM)[:, None])
 
+    def _errors_without_groups(self, groups: IntArray) -> FloatArray:
+        """All groups of one size are solved for at once."""
+        path, residuals = self.path, self.path.Y - self.positions
+        errors = np.empty_like(residuals)
+        sizes = np.bincount(groups)
+        order = np.argsort(groups, kind="stable")
+        for size in np.unique(sizes[sizes > 0]):
+            members = order[sizes[groups[order]] == size].reshape(-1, size)
+            basis, root = path.basis[members], path.root[members][:, :, None]
+            hat = (basis * self.shrinkage) @ basis.transpose(0, 2, 1) + root * root.transpose(0, 2, 1) / path.total
+            freedom = (1 + _JITTER) * np.eye(size) - hat
+            errors[members] = np.linalg.solve(freedom, root * residuals[members]) / root
+        return errors
+
     @cached_property
     def displacements(self) -> FloatArray:
-        """Length of the leave-one-out errors, (n,)."""
+        """Length of these errors, (n,)."""
         return np.asarray(np.linalg.norm(self.errors, axis=1))
 
     @cached_property
@@ -141,42 +167,22 @@ class RidgeFit:
             return path.centred.T @ (path.basis @ solved)
         return path.vectors @ (np.sqrt(path.spectrum)[:, None] * solved)
 
-    def left_out(self, dtype: DTypeLike = np.float64) -> Callable[[IntArray], NDArray[np.floating]]:
-        """Squared distances of given samples to all others, each sample having been left out of the fit.
-
-        Parameters
-        ----------
-        dtype : dtype
-            In which they are computed.
-
-        Returns
-        -------
-        callable
-            From the q samples that are left out, one at a time, to an ndarray of shape (q, n), infinite between a
-            sample and itself.
-        """
+    def factors(self, dtype: DTypeLike) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+        """A and B, each (n, r + 1), with S = BAᵀ; the last column is that of the mean."""
         path = self.path
-        # S, but for the mean, is the product of these.
-        weighted = (path.basis * path.root[:, None]).astype(dtype)
-        smoothed = (path.basis * self.shrinkage / path.root[:, None]).astype(dtype)
-        share = (path.weights / path.total).astype(dtype)
-        errors, own, positions = (a.astype(dtype) for a in (self.errors, path.Y - self.errors, self.positions))
-
-        def squared_distances(rows: IntArray) -> NDArray[np.floating]:
-            influence = weighted[rows] @ smoothed.T
-            influence += share[rows, None]
-            squared = np.zeros_like(influence)
-            for error, place, position in zip(errors[rows].T, own[rows].T, positions.T, strict=True):
-                moved = influence * error[:, None]
-                moved += place[:, None]
-                moved -= position
-                squared += np.square(moved, out=moved)
-            squared[np.arange(len(rows)), rows] = np.inf
-            return np.asarray(squared)
-
-        return squared_distances
+        ones = np.full((len(path.Y), 1), path.total**-0.5)
+        A = np.hstack([path.basis * path.root[:, None], ones * path.weights[:, None]])
+        B = np.hstack([path.basis * self.shrinkage / path.root[:, None], ones])
+        return A.astype(dtype), B.astype(dtype)
 
     @property
     def ridge(self) -> float:
         """ρ."""
         return self.alpha * max(self.path.scatter, np.finfo(np.float64).tiny)
+
+
+def sums_of_groups(values: NDArray[np.floating], groups: IntArray) -> NDArray[np.floating]:
+    """Sums (g, p) of the rows of values (n, p) over each of g groups, numbered from 0 on."""
+    sums = np.zeros((int(groups.max()) + 1, values.shape[1]), dtype=values.dtype)
+    np.add.at(sums, groups, values)
+    return sums
