@@ -15,11 +15,11 @@ from ordrank.experiments.peers import peers
 from tests.experiments.fakes import assert_refused, write_fgnet, write_tables
 
 
-def unavailable(X_train, y_train, X_test):
+def unavailable(X_train, y_train, X_test, groups=None):
     raise PeerFailedError("it is not installed: make peers")
 
 
-def sees_more(X_train, y_train, X_test):
+def sees_more(X_train, y_train, X_test, groups=None):
     return Fitted(np.full(len(X_test), 2.0), X_train, X_test, {}, 0.0, 0.0, 0.0)
 
 

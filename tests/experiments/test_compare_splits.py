@@ -119,7 +119,10 @@ def test_people_are_known_where_some_are_in_both_parts():
         contest(lambda n, r: draw_share_of_people(n, r, subject=MIXED), subject=MIXED), Match("c", "random", 50, 0)
     )
     assert len(shared.subject_train) == 50
+    assert shared.groups is None
     assert apart.subject_train is None
+    assert len(apart.groups) == len(apart.y_train)
+    assert len(set(apart.groups)) < len(set(MIXED))
 
 
 def test_matches_begin_with_the_first_of_every_condition_and_keep_to_what_there_is():

@@ -219,19 +219,19 @@ def test_kappa_weights_are_distances_of_labels():
     assert quadratic_kappa(np.ones(5), np.ones(5), np.ones(5)) == 0.0
 
 
-def constant(X_train, y_train, X_test):
+def constant(X_train, y_train, X_test, groups=None):
     return Fitted(np.full(len(X_test), np.median(y_train)), X_train, X_test, {}, 0.1, 0.2, 0.3)
 
 
-def unavailable(X_train, y_train, X_test):
+def unavailable(X_train, y_train, X_test, groups=None):
     raise PeerFailedError("nothing is installed: make peers")
 
 
-def crashing(X_train, y_train, X_test):
+def crashing(X_train, y_train, X_test, groups=None):
     raise ZeroDivisionError("division by zero")
 
 
-def absurd(X_train, y_train, X_test):
+def absurd(X_train, y_train, X_test, groups=None):
     return Fitted(np.full(len(X_test), np.nan), None, None, {}, 0.1, 0.2, 0.3)
 
 
@@ -255,7 +255,7 @@ class TestScore:
         assert (one.search_seconds, one.fit_seconds, one.predict_seconds) == (0.1, 0.2, 0.3)
 
     def test_a_predictor_has_no_distance_to_score(self, split):
-        def predict(X_train, y_train, X_test):
+        def predict(X_train, y_train, X_test, groups=None):
             return Fitted(np.full(len(X_test), 2.0), None, None, {}, 0.0, 0.0, 0.0)
 
         one = score(self.match, contender("p", fit=predict), split)

@@ -139,6 +139,23 @@ class TestSearch:
         fit = search_predictor(start, grid(guess=(9.0, 2.0, 1.0), again=(0, 1)))
         assert fit(*small[:3]).chosen == {"guess": 2.0, "again": 0}
 
+    @pytest.mark.parametrize("search", [search_predictor, search_metric])
+    def test_people_are_left_out_as_a_whole(self, small, search):
+        groups, parts = np.arange(60) // 6, []
+
+        def start(X, y):
+            parts.append({tuple(row) for row in X})
+            return lambda params: np.eye(5) if search is search_metric else (lambda Q: np.ones(len(Q)))
+
+        X = np.column_stack([groups, *np.random.default_rng(0).normal(size=(4, 60))])
+        search(start, [{}])(X, small[1], small[2], groups)
+        everyone = {row[0] for row in parts[-1]}
+        assert len(parts) == 5 + 1
+        for rest in parts[:-1]:
+            left_out = everyone - {row[0] for row in rest}
+            assert len(left_out) == 2
+            assert len(rest) == 60 - 12
+
     def test_large_sets_have_a_grid_of_their_own(self):
         def start(X, y):
             return lambda params: np.eye(2)[: params["n_components"]]
@@ -251,7 +268,8 @@ class TestWorker:
 class FakeRanker:
     """An ``OrdinalRanker`` whose fit takes ungraded pictures."""
 
-    def fit(self, X, y, unlabeled=None):
+    def fit(self, X, y, unlabeled=None, groups=None):
+        self.told_ = groups is not None
         self.seen_ = 0 if unlabeled is None else len(unlabeled)
         self.metric_ = types.SimpleNamespace(transform=lambda Q: Q, alpha_=0.5, n_iter_=3, kernel_="rbf", map_=X, mu=1)
         self.embedding_ = X
@@ -268,7 +286,8 @@ class TestOurs:
         monkeypatch.setattr(ours, "OrdinalRanker", FakeRanker)
         plain = self.contenders["OrdinalMetric"].fit(*small[:3])
         marked = self.contenders["OrdinalMetric + unlabelled"].fit(*small[:3])
-        assert plain.chosen == {"seen": 0, "alpha": 0.5, "kernel": "rbf"}
+        assert plain.chosen == {"seen": 0, "told": False, "alpha": 0.5, "kernel": "rbf"}
+        assert self.contenders["OrdinalMetric"].fit(*small[:3], np.arange(60) // 6).chosen["told"]
         assert marked.chosen["seen"] == 60
         assert [one.kind for one in self.contenders.values()] == ["ours", "transductive", "paper", "paper", "paper"]
 

@@ -43,7 +43,14 @@ class DaskOrdinalMetric(OrdinalMetric):
     """
 
     def fit(
-        self, X: Any, y: Any = None, unlabeled: Any = None, sample_weight: Any = None, *, client: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        unlabeled: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        client: Any = None,
     ) -> Self:
         """Learn the distance.
 
@@ -57,6 +64,8 @@ class DaskOrdinalMetric(OrdinalMetric):
             More samples, without labels, in the memory of the client; at most 4000 are used.
         sample_weight : dask array of shape (n,), optional
             How much each sample counts in the map; samples of weight 0 are left out.
+        groups : None
+            Samples of a cluster are taken for independent.
         client : distributed.Client, optional
             By default the one that was connected last.
 
@@ -66,6 +75,8 @@ class DaskOrdinalMetric(OrdinalMetric):
             Itself. If the fit fails it is as it was.
         """
         self._check_parameters()
+        if groups is not None:
+            raise InputError("a cluster cannot leave out groups; choose with OrdinalMetric on some of the groups")
         if self.device is not None:
             raise InputError(f"workers compute on their CPUs, not on device={self.device!r}; leave device at None")
         engine = Engine(client)

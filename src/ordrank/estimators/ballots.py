@@ -48,19 +48,29 @@ def clearly_more(errors: FloatArray, reference: FloatArray, how_clearly: float =
     return len(difference) >= FEWEST and bool(difference.mean() > how_clearly * chance)
 
 
+def better_for_groups(errors: FloatArray, reference: FloatArray, groups: IntArray) -> bool:
+    """Whether errors (q,) are smaller than the reference's by a standard error; a group (q,) counts as one."""
+    sizes = np.bincount(groups)
+    gains = (np.bincount(groups, reference - errors)[sizes > 0]) / sizes[sizes > 0]
+    return bool(gains.mean() > gains.std(ddof=1) / np.sqrt(len(gains)))
+
+
 def clearly_below(differences: FloatArray, bound: float) -> bool:
     """Whether the mean of differences (q,) is below a bound by more than chance may explain."""
     return bool(differences.mean() + CLEARLY * differences.std() / np.sqrt(len(differences)) < bound)
 
 
-def usual_votes(n_samples: int) -> int:
-    """Number of voting neighbours unless there is evidence for another: a third of the samples, at most 101."""
-    return max(1, min(MOST_VOTES, n_samples // 3))
+def usual_votes(n_samples: int, n_left_out: int = 1) -> int:
+    """Number of voting neighbours unless there is evidence for another: a third of the samples, at most 101.
+
+    No more than there are when as many samples as ``n_left_out`` are left out together.
+    """
+    return max(1, min(MOST_VOTES, n_samples // 3, n_samples - n_left_out))
 
 
-def numbers_of_votes(n_samples: int) -> list[int]:
+def numbers_of_votes(n_samples: int, n_left_out: int = 1) -> list[int]:
     """Numbers of voting neighbours to choose from, the usual one last."""
-    usual = usual_votes(n_samples)
+    usual = usual_votes(n_samples, n_left_out)
     return [votes for votes in FEWER_VOTES if votes < usual] + [usual]
 
 
@@ -96,6 +106,15 @@ class Neighborhoods:
         votes = labels[self.indices[:, :n_votes]]
         grades = count_votes(votes, self.distances[:, :n_votes], aggregate=aggregate, weights=weights)
         return np.abs(grades - labels[self.rows])
+
+    def errors_of_one_grade(self, labels: FloatArray, groups: IntArray, aggregate: str) -> FloatArray:
+        """Absolute errors (q,) if all got the grade that most suits the samples here of other groups (q,)."""
+        own, errors = labels[self.rows], np.empty(len(self.rows))
+        for group in np.unique(groups):
+            members, others = groups == group, own[groups != group][None]
+            grade = count_votes(others, np.ones_like(others), aggregate=aggregate, weights="uniform")
+            errors[members] = np.abs(grade - own[members])
+        return errors
 
 
 class _Block:
@@ -151,11 +170,20 @@ class Ballots:
         Most samples that are left out.
     rng : Generator
         Draws them where there are more.
+    n_left_out : int
+        Most samples that are left out together.
     """
 
-    def __init__(self, X: NDArray[np.floating], labels: FloatArray, n_ballots: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        X: NDArray[np.floating],
+        labels: FloatArray,
+        n_ballots: int,
+        rng: np.random.Generator,
+        n_left_out: int = 1,
+    ) -> None:
         self._distinct, self._index = np.unique(labels, return_inverse=True)
-        self._numbers, self._n_threads = numbers_of_votes(len(X)), cpu_count()
+        self._numbers, self._n_threads = numbers_of_votes(len(X), n_left_out), cpu_count()
         self._pool = ThreadPoolExecutor(self._n_threads)  # its threads end when nobody holds the ballots any more
         self._dtype = np.float64 if len(X) <= FEW_SAMPLES else np.float32
         drawn = rng.permutation(len(X))[:n_ballots]

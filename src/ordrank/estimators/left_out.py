@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import backend_of, is_tensor
 from ordrank.errors import InputError, warn_caller
 from ordrank.estimators.ballots import Neighborhoods
+from ordrank.estimators.groups import largest_group
 from ordrank.estimators.labels import OrdinalLabels
 from ordrank.estimators.order_map import draw_rows
 from ordrank.neighbors import k_nearest
@@ -25,21 +26,26 @@ FOLDS = 5
 ASKED = 1500
 
 
-def fit_metric(metric: Any, X: Any, labels: FloatArray, unlabeled: Any = None) -> None:
-    """Fit a metric, which may be a pipeline or ``"passthrough"``, with unlabelled samples if there are any."""
+def fit_metric(metric: Any, X: Any, labels: FloatArray, unlabeled: Any = None, groups: IntArray | None = None) -> None:
+    """Fit a metric, which may be a pipeline or ``"passthrough"``, with unlabelled samples if there are any.
+
+    Groups (n,) are told to those that choose by leaving samples out.
+    """
     if isinstance(metric, str):
         return
-    if unlabeled is None:
-        metric.fit(X, labels)
-        return
     last = metric[-1] if isinstance(metric, Pipeline) else metric
-    if "unlabeled" not in signature(last.fit).parameters:
+    known = {} if last == "passthrough" else signature(last.fit).parameters
+    if unlabeled is not None and "unlabeled" not in known:
         raise InputError(f"{type(last).__name__} does not learn from unlabelled samples; use OrdinalMetric")
-    if isinstance(metric, Pipeline) and len(metric) > 1:
+    more = {"groups": groups} if groups is not None and "groups" in known else {}
+    if unlabeled is None and not more:
+        metric.fit(X, labels)
+    elif isinstance(metric, Pipeline) and len(metric) > 1:
         before = metric[:-1]
-        last.fit(before.fit_transform(X, labels), labels, unlabeled=before.transform(unlabeled))
+        samples = before.fit_transform(X, labels)
+        last.fit(samples, labels, **more, **({} if unlabeled is None else {"unlabeled": before.transform(unlabeled)}))
     else:
-        last.fit(X, labels, unlabeled=unlabeled)
+        last.fit(X, labels, unlabeled=unlabeled, **more)
 
 
 def nearest_on_host(points: Array, queries: Array, k: int) -> tuple[IntArray, FloatArray]:
@@ -55,12 +61,14 @@ def left_out_neighborhoods(
     X: Any,
     labels: OrdinalLabels,
     unlabeled: Any,
+    groups: IntArray | None,
     k: int,
 ) -> Neighborhoods | None:
     """Nearest neighbours of samples of which the metric has not seen the labels.
 
     A metric that knows them in closed form is asked, the plain distance needs no fit, and any other metric is
-    fitted again on five folds. Of many samples 1500 are drawn for which neighbours are looked for, among all.
+    fitted again on five folds. Of many samples 1500 are drawn for which neighbours are looked for, among all; of
+    groups, among the samples of others.
 
     Parameters
     ----------
@@ -72,8 +80,10 @@ def left_out_neighborhoods(
     labels : OrdinalLabels
         On the host.
     unlabeled : array-like or tensor of shape (n_unlabeled, d), optional
+    groups : ndarray of shape (n,), optional
+        Numbers of groups from 0 on, whose samples are left out together.
     k : int
-        Neighbours wanted.
+        Neighbours wanted, no more than there are without the largest group.
 
     Returns
     -------
@@ -82,15 +92,15 @@ def left_out_neighborhoods(
     """
     drawn = draw_rows(len(embedding), ASKED, np.random.default_rng(0))
     if isinstance(metric, str):
-        return _plain(embedding, drawn, min(k, len(embedding) - 1))
+        return _plain(embedding, drawn, groups, k)
     known = getattr(metric, "neighborhoods_", None)
     if known is not None:
         return known
-    folds = _folds(labels)
+    folds = _folds(labels, groups)
     if any(len(np.unique(labels.index[rest])) < 2 for rest, _ in folds):
         return None
     try:
-        return _by_folds(metric, X, labels, unlabeled, folds, drawn, k)
+        return _by_folds(metric, X, labels, unlabeled, groups, folds, drawn, k)
     except ValueError as error:
         warn_caller(
             f"votes were not chosen, because {type(metric).__name__} cannot be fitted without a fifth of the samples "
@@ -100,13 +110,14 @@ def left_out_neighborhoods(
         return None
 
 
-def _plain(points: Array, rows: IntArray, k: int) -> Neighborhoods:
+def _plain(points: Array, rows: IntArray, groups: IntArray | None, k: int) -> Neighborhoods:
     """Nearest neighbours of some points among the others."""
-    indices, distances = nearest_on_host(points, points[backend_of(points).indices(rows, points)], k + 1)
-    own = indices == rows[:, None]
-    own[~own.any(axis=1), -1] = True  # among so many copies of itself that it was not found
-    shape = len(rows), k
-    return Neighborhoods(rows, indices[~own].reshape(shape), distances[~own].reshape(shape))
+    most = min(k + largest_group(groups), len(points))
+    indices, distances = nearest_on_host(points, points[backend_of(points).indices(rows, points)], most)
+    groups = np.arange(len(points)) if groups is None else groups
+    others_first = np.argsort(groups[indices] == groups[rows, None], axis=1, kind="stable")[:, :k]
+    near = np.take_along_axis(indices, others_first, axis=1)
+    return Neighborhoods(rows, near, np.take_along_axis(distances, others_first, axis=1))
 
 
 def _by_folds(
@@ -114,6 +125,7 @@ def _by_folds(
     X: Any,
     labels: OrdinalLabels,
     unlabeled: Any,
+    groups: IntArray | None,
     folds: Sequence[tuple[IntArray, IntArray]],
     drawn: IntArray,
     k: int,
@@ -132,7 +144,7 @@ def _by_folds(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is wrong was said when the metric was fitted with all samples
             fold = clone(metric)
-            fit_metric(fold, rows(rest), labels.values[rest], unlabeled)
+            fit_metric(fold, rows(rest), labels.values[rest], unlabeled, None if groups is None else groups[rest])
         points, queries = (fold.transform(rows(part)) for part in (rest, held))
         if not is_tensor(points):
             points, queries = np.asarray(points), np.asarray(queries)
@@ -143,8 +155,11 @@ def _by_folds(
     return Neighborhoods(found.rows[rising], found.indices[rising], found.distances[rising])
 
 
-def _folds(labels: OrdinalLabels) -> list[tuple[IntArray, IntArray]]:
-    """Five folds, with every label in each where there are enough samples."""
+def _folds(labels: OrdinalLabels, groups: IntArray | None) -> list[tuple[IntArray, IntArray]]:
+    """Five folds, of whole groups, or with every label in each where there are enough samples."""
+    if groups is not None:
+        folds = GroupKFold(min(FOLDS, len(np.unique(groups))), shuffle=True, random_state=0)
+        return list(folds.split(labels.index, labels.index, groups))
     n, fewest = len(labels.values), int(np.bincount(labels.index).min())
     if fewest >= FOLDS:
         return list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(labels.index, labels.index))

@@ -17,6 +17,7 @@ from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.errors import InputError
 from ordrank.estimators.ballots import LOCALITIES, Ballots, LeftOut
+from ordrank.estimators.groups import largest_group, number_groups
 from ordrank.estimators.label_positions import place_by_value, place_labels
 from ordrank.estimators.learned_metric import check_size, extremes
 from ordrank.estimators.order_map import (
@@ -141,8 +142,8 @@ class OrdinalMetric(OrderedMetric):
         Of a kernel map: for each sharpness ω the Gaussians ``exp(-ω/2 * squared_distance(x, landmarks_)) @
         coefficients_[j]`` are added, for x of unit size.
     neighborhoods_ : Neighborhoods
-        Nearest neighbours of training samples (of those with a weight), each left out of the fit, among all of them
-        or among 1500 that were drawn; only if ``mu`` is 0.
+        Nearest neighbours of training samples (of those with a weight), each left out of the fit, alone or with its
+        group, among all of them or among 1500 that were drawn; only if ``mu`` is 0.
     components_ : ndarray of shape (s + d, d)
         Of a linear map only: ``transform`` is the product with it, up to a constant.
     label_repair_, negative_mass_
@@ -209,6 +210,7 @@ class OrdinalMetric(OrderedMetric):
         y: ArrayLike | Array,
         unlabeled: ArrayLike | Array | None = None,
         sample_weight: ArrayLike | Array | None = None,
+        groups: ArrayLike | Array | None = None,
     ) -> Self:
         """Learn the distance.
 
@@ -224,6 +226,10 @@ class OrdinalMetric(OrderedMetric):
         sample_weight : array-like or tensor of shape (n,), optional
             How much each sample counts in the map; samples of weight 0 are left out. Automatic choices weigh the
             distances from the positions, but count the mistaken grades of all samples alike.
+        groups : array-like or tensor of shape (n,), optional
+            To whom each sample belongs, for samples that are not independent, if queries will be of others: pictures
+            of patients, where those of new patients are to be graded. Everything is then chosen as if all samples of
+            a group were left out together. Numbers or words.
 
         Returns
         -------
@@ -233,7 +239,9 @@ class OrdinalMetric(OrderedMetric):
         self._check_parameters()
         samples, labels = self._validated(X, y, self.device)
         balanced = self.class_weight == "balanced"
-        samples, labels, weights = weigh_samples(samples, labels.on_host(), sample_weight, balanced=balanced)
+        if groups is not None:
+            groups = number_groups(groups, samples)
+        samples, labels, weights, counted = weigh_samples(samples, labels.on_host(), sample_weight, balanced=balanced)
         to_numpy = backend_of(samples).to_numpy
         others = self._validated_unlabeled(unlabeled, to_numpy(samples[:0]))
         if len(samples) <= SEARCH_SAMPLES:  # so few are all chosen by, which is the host's work
@@ -243,18 +251,25 @@ class OrdinalMetric(OrderedMetric):
         self.label_positions_ = self._place(np.bincount(labels.index, weights).astype(np.float64))
         linear = self.kernel != "rbf"
         everything = Samples.measured(samples, labels.index, self.label_positions_, weights, linear=linear)
-        self._fit_to(everything, others, rng)
+        self._fit_to(everything, others, rng, None if groups is None else groups[counted])
         for name in {"mean_", "offset_", *_OF_THE_MAP} & vars(self).keys():
             setattr(self, name, as_given(getattr(self, name), X))
         return self
 
-    def _fit_to(self, everything: Samples, others: NDArray[np.floating], rng: np.random.Generator) -> Self:
-        """Choose by some of the labelled samples, learn from all."""
+    def _fit_to(
+        self,
+        everything: Samples,
+        others: NDArray[np.floating],
+        rng: np.random.Generator,
+        groups: IntArray | None = None,
+    ) -> Self:
+        """Choose by some of the labelled samples, learn from all; members of groups (n,) are left out together."""
         others = self._prepare(everything, others, rng)
         rows = np.arange(min(len(everything), SEARCH_SAMPLES))
         if len(everything) > SEARCH_SAMPLES:
             rows = draw_rows(len(everything), SEARCH_SAMPLES, rng)
-        pictures, grades = everything.draw(rows, others), self.labels_[everything.labels(rows)]
+        drawn = None if groups is None else number_groups(groups[rows], rows)
+        pictures, grades = everything.draw(rows, others, drawn), self.labels_[everything.labels(rows)]
         # Limits of threads hold for the whole process: two fits at a time would lift each other's.
         with _ONE_FIT_AT_A_TIME:
             threads = _threads_of_blas()
@@ -350,6 +365,9 @@ class OrdinalMetric(OrderedMetric):
             fits.append(self._fit_design(design, recipe, everything, rows))
             B = self._coefficients(fits[-1], design, everything)
             maps.append(design.order_map(B, fits[-1].path.feature_mean, recipe.nu))
+            if pictures.groups is not None and len(rows) < len(everything):
+                # What a whole group has added to sums over all samples is not known: the drawn ones tell.
+                fits[-1] = design.path(recipe.nu).at(recipe.alpha)
         self._keep(OrderMap.mean(maps, shares), landmarks)
         return fits
 
@@ -374,7 +392,7 @@ class OrdinalMetric(OrderedMetric):
     ) -> None:
         """Choose how much of the original distance to keep by votes on samples that are left out of the fit."""
         n_ballots = min(BALLOTS, max(FEW_BALLOTS, BALLOT_ELEMENTS // n_samples))
-        ballots = Ballots(pictures.labelled, grades, n_ballots, rng)
+        ballots = Ballots(pictures.labelled, grades, n_ballots, rng, largest_group(pictures.groups))
         localities = _values(self.locality, LOCALITIES)
         self.locality_, near = ballots.choose(left_out, localities)
         if self.mu == 0:

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ordrank._types import Array, FloatArray, IntArray, Ranking
 from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.errors import InputError, NeighborsCappedWarning, warn_caller
-from ordrank.estimators.ballots import clearly_more, numbers_of_votes
+from ordrank.estimators.ballots import better_for_groups, clearly_more, numbers_of_votes
+from ordrank.estimators.groups import largest_group, number_groups
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods, nearest_on_host
 from ordrank.estimators.ordinal_metric import OrdinalMetric
@@ -21,6 +22,10 @@ from ordrank.estimators.parameters import check_choice, check_integer
 from ordrank.estimators.tensors import checked_labels, checked_tensor, finite_tensor
 from ordrank.votes import count_votes
 
+_NO_BETTER = (
+    "samples of a group that was left out are not graded better than by one grade for all: nothing that was learned "
+    "holds for other groups, so all samples vote. Learn from more groups, or give n_neighbors"
+)
 _LENIENT: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
 
 
@@ -36,7 +41,8 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
     n_neighbors : int or "auto", default="auto"
         Neighbours that vote on the grade: by default a third of the training samples, at most 101, unless
         fewer clearly mistake fewer grades of samples that were left out of the fit. A metric other than the
-        default is fitted five times more for that.
+        default is fitted five times more for that. With groups that are graded no better than by one grade for all,
+        all samples vote.
     aggregate : {"median", "mean"}, default="median"
         How votes become a grade. The median minimises the absolute error and is always one of the grades;
         between two equal halves the lower grade is taken.
@@ -85,7 +91,13 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         self.aggregate = aggregate
         self.weights = weights
 
-    def fit(self, X: ArrayLike | Array, y: ArrayLike | Array, unlabeled: ArrayLike | Array | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike | Array,
+        y: ArrayLike | Array,
+        unlabeled: ArrayLike | Array | None = None,
+        groups: ArrayLike | Array | None = None,
+    ) -> Self:
         """Fit the metric and keep the training samples.
 
         Parameters
@@ -95,6 +107,9 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
         unlabeled : array-like or tensor of shape (n_unlabeled, d), optional
             More samples, without labels, for a metric that learns from them. They are not ranked.
+        groups : array-like or tensor of shape (n,), optional
+            To whom each sample belongs, if queries will be of others: pictures of patients, where those of new
+            patients are to be graded. Choices are then made as if all samples of a group were left out together.
 
         Returns
         -------
@@ -114,10 +129,11 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         self.labels_ = self._labels.decode(self._labels.distinct)
         if unlabeled is not None:
             self._check_shape(unlabeled, ensure_min_samples=0)
+        numbers = None if groups is None else number_groups(groups, checked)
         self.metric_ = self._unfitted_metric()
-        fit_metric(self.metric_, X, self._labels.values, unlabeled)
+        fit_metric(self.metric_, X, self._labels.values, unlabeled, numbers)
         self.embedding_ = self._embed(X)
-        self._choose_votes(X if hasattr(X, "iloc") else checked, unlabeled)
+        self._choose_votes(X if hasattr(X, "iloc") else checked, unlabeled, numbers)
         return self
 
     def predict(self, X: ArrayLike | Array) -> Array:
@@ -181,10 +197,10 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             return self.metric
         return OrdinalMetric() if self.metric is None else clone(self.metric)
 
-    def _choose_votes(self, X: Any, unlabeled: Any) -> None:
+    def _choose_votes(self, X: Any, unlabeled: Any, groups: IntArray | None) -> None:
         """Set how many neighbours vote, and with which weights, from samples left out of the fit."""
-        n_samples = len(self.embedding_)
-        numbers = numbers_of_votes(n_samples) if self.n_neighbors == "auto" else [self.n_neighbors]
+        n_samples, together = len(self.embedding_), largest_group(groups)
+        numbers = numbers_of_votes(n_samples, together) if self.n_neighbors == "auto" else [self.n_neighbors]
         kinds = ["uniform", "distance"] if self.weights == "auto" else [self.weights]
         self.n_neighbors_, self.weights_ = numbers[-1], kinds[-1]
         if numbers[-1] > n_samples:
@@ -194,17 +210,24 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             )
         if len(numbers) * len(kinds) == 1:
             return
-        neighborhoods = left_out_neighborhoods(self.metric_, self.embedding_, X, self._labels, unlabeled, numbers[-1])
-        if neighborhoods is None:
+        most = min(numbers[-1], n_samples - together)
+        near = left_out_neighborhoods(self.metric_, self.embedding_, X, self._labels, unlabeled, groups, most)
+        if near is None:
             return
         errors = {
-            (votes, kind): neighborhoods.errors(self._labels.values, votes, aggregate=self.aggregate, weights=kind)
+            (votes, kind): near.errors(self._labels.values, votes, aggregate=self.aggregate, weights=kind)
             for votes in numbers
             for kind in kinds
         }
         best = min(errors, key=lambda way: float(errors[way].mean()))
         if clearly_more(errors[self.n_neighbors_, self.weights_], errors[best]):
             self.n_neighbors_, self.weights_ = best
+        if self.n_neighbors == "auto" and groups is not None:
+            way, of_rows = (self.n_neighbors_, self.weights_), groups[near.rows]
+            one_grade = near.errors_of_one_grade(self._labels.values, of_rows, self.aggregate)
+            if not better_for_groups(errors[way], one_grade, of_rows):
+                self.n_neighbors_, self.weights_ = n_samples, kinds[0]
+                warn_caller(_NO_BETTER, UserWarning)
 
     def _embed(self, X: ArrayLike | Array) -> Array:
         """Samples in the space of the metric, checked."""

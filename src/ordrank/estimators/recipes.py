@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ordrank._types import FloatArray
 from ordrank.estimators.ballots import Ballots, clearly_more
+from ordrank.estimators.groups import largest_group
 from ordrank.estimators.order_map import SEARCH_SAMPLES, Design, Pictures, draw_landmarks, feature_map
 from ordrank.smoothing import left_out_distances
 
@@ -167,7 +168,7 @@ class _Trial:
 
 def _try_all(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.random.Generator) -> list[_Trial]:
     """Try every recipe; of many samples the graph only with the kernels that do best without it."""
-    ballots = Ballots(pictures.labelled, labels, SEARCH_BALLOTS, rng)
+    ballots = Ballots(pictures.labelled, labels, SEARCH_BALLOTS, rng, largest_group(pictures.groups))
     n_landmarks = SEARCH_LANDMARKS if pictures.laplacian is None else SEARCH_LANDMARKS_WITH_GRAPH
     landmarks = draw_landmarks(pictures.X, n_landmarks, rng)
     with_graph = [nu for nu in grids.nus if nu > 0]

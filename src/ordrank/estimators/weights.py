@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from ordrank._types import Array, FloatArray
+from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import backend_of, is_tensor
 from ordrank.errors import InputError
 from ordrank.estimators.labels import OrdinalLabels, ordinal_labels
@@ -14,8 +14,8 @@ from ordrank.estimators.labels import OrdinalLabels, ordinal_labels
 
 def weigh_samples(
     X: Array, labels: OrdinalLabels, sample_weight: ArrayLike | Array | None, *, balanced: bool
-) -> tuple[Array, OrdinalLabels, FloatArray]:
-    """Samples, where they are, and labels that count, with weights of mean 1.
+) -> tuple[Array, OrdinalLabels, FloatArray, IntArray]:
+    """Samples, where they are, and labels that count, with weights of mean 1; and which rows of X they are.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def weigh_samples(
     balanced : bool
         Whether every label gets the same weight in all.
     """
-    weights = np.ones(len(X))
+    weights, rows = np.ones(len(X)), np.arange(len(X))
     if sample_weight is not None:
         if is_tensor(sample_weight):
             sample_weight = backend_of(sample_weight).to_numpy(sample_weight)
@@ -41,8 +41,9 @@ def weigh_samples(
         if not counted.any():
             raise InputError("Sample weights must contain at least one non-zero number.")
         if not counted.all():
-            X, weights = X[backend_of(X).indices(np.flatnonzero(counted), X)], weights[counted]
+            rows = np.flatnonzero(counted)
+            X, weights = X[backend_of(X).indices(rows, X)], weights[counted]
             labels = ordinal_labels(labels.values[counted], labels.names)
     if balanced:
         weights = weights / np.bincount(labels.index, weights)[labels.index]
-    return X, labels, weights / weights.mean()
+    return X, labels, weights / weights.mean(), rows

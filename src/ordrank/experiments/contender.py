@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ordrank._types import FloatArray
 
@@ -40,7 +40,14 @@ class Fitted:
     predict_seconds: float
 
 
-Fit: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], Fitted]
+class Fit(Protocol):
+    """Learns from training samples and grades test samples."""
+
+    def __call__(
+        self, X_train: FloatArray, y_train: FloatArray, X_test: FloatArray, groups: NDArray[Any] | None = None
+    ) -> Fitted:
+        """Groups (n,) are the people of the training samples, where those of the test samples are others."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class Contender:
         The default model; the same with the test pictures, ungraded, in its fit; a method of the paper; what
         people would otherwise use.
     fit : callable
-        ``X_train, y_train, X_test`` to :class:`Fitted`; raises ``PeerFailedError`` where it cannot run.
+        ``X_train, y_train, X_test`` and ``groups`` to :class:`Fitted`; raises ``PeerFailedError`` where it cannot run.
     choices : str
         How its parameters are chosen, for the report.
     largest : int or None

@@ -89,7 +89,11 @@ class Contest:
 
 @dataclass(frozen=True)
 class Split:
-    """Both parts of one split; subjects only where some are in both parts."""
+    """Both parts of one split.
+
+    Where some people are in both parts, ``subject_train`` and ``subject_test`` tell who; where nobody is, ``groups``
+    are those of the training part.
+    """
 
     X_train: FloatArray
     y_train: FloatArray
@@ -97,6 +101,7 @@ class Split:
     y_test: FloatArray
     subject_train: NDArray[Any] | None
     subject_test: NDArray[Any] | None
+    groups: NDArray[Any] | None = None
 
 
 def load_contests(dataset: str, data: Path | None) -> list[Contest]:
@@ -132,9 +137,13 @@ def split_of(contest: Contest, match: Match) -> Split:
         mean, spread = X_train.mean(axis=0), X_train.std(axis=0)
         spread[spread == 0] = 1.0  # a column that is constant here teaches nothing
         X_train, X_test = (X_train - mean) / spread, (X_test - mean) / spread
-    shared = contest.subject is not None and bool(np.isin(contest.subject[test], contest.subject[train]).any())
-    people = (contest.subject[train], contest.subject[test]) if contest.subject is not None and shared else (None, None)
-    return Split(X_train, contest.y[train], X_test, contest.y[test], *people)
+    parts = X_train, contest.y[train], X_test, contest.y[test]
+    if contest.subject is None:
+        return Split(*parts, None, None)
+    teachers, tested = contest.subject[train], contest.subject[test]
+    if np.isin(tested, teachers).any():
+        return Split(*parts, teachers, tested)
+    return Split(*parts, None, None, groups=teachers)
 
 
 def draw_balanced(n: int, repeat: int, *, y: NDArray[Any]) -> Parts:
@@ -204,7 +213,7 @@ def _faces(name: Dataset, title: str, prepared: Prepared, sizes: tuple[int, ...]
         Rule(
             "subject-disjoint",
             "half of the people (label by label where the label follows from the person): up to n/m of their pictures "
-            "of each label teach; all pictures of the other people are for testing",
+            "of each label teach; all pictures of the other people are for testing. Whoever searches leaves out people",
             sizes,
             MOST_DISJOINT,
             partial(draw_people, y=y, subject=subject),
@@ -219,7 +228,8 @@ def _all_ages(data: Path | None) -> Contest:
     halves = Rule("random", "one half at random teaches", (n // 2,), MOST_AGES, partial(draw_share, size=n))
     people = Rule(
         "subject-disjoint",
-        f"{AGES_SUBJECTS:.0%} of the people teach with all their pictures, those of the others are for testing",
+        f"{AGES_SUBJECTS:.0%} of the people teach with all their pictures, those of the others are for testing. "
+        "Whoever searches leaves out people",
         (round(AGES_SUBJECTS * n),),
         MOST_AGES,
         partial(draw_share_of_people, subject=faces.subject),

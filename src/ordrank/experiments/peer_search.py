@@ -1,5 +1,7 @@
 """How peers choose: five folds of the training samples, mean absolute error on the label scale, ties to the first.
 
+Where the people of the test part are others than those of the training part, folds are of whole people.
+
 There are two kinds of peers:
 
 * a *predictor* estimates grades directly;
@@ -14,12 +16,13 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.model_selection import KFold, StratifiedKFold
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from ordrank._types import FloatArray, IntArray
 from ordrank.errors import PeerFailedError
@@ -27,6 +30,7 @@ from ordrank.experiments.contender import Clock, Fit, Fitted, Params
 from ordrank.neighbors import k_nearest
 from ordrank.votes import vote_weights, weighted_median
 
+Folds: TypeAlias = Sequence[tuple[IntArray, IntArray]]
 Predict: TypeAlias = Callable[[FloatArray], FloatArray]
 # Samples and grades of a training part, then one point of the grid. What is shared by the points is done once.
 StartPredictor: TypeAlias = Callable[[FloatArray, FloatArray], Callable[[Params], Predict]]
@@ -68,27 +72,33 @@ def search_metric(start: StartMap, points: Sequence[Params], large: Sequence[Par
 
 
 def _search(
-    fit: Callable[[Sequence[Params], FloatArray, FloatArray, FloatArray], Fitted],
+    fit: Callable[[Sequence[Params], Folds, FloatArray, FloatArray, FloatArray], Fitted],
     points: Sequence[Params],
     large: Sequence[Params] | None,
     X_train: FloatArray,
     y_train: FloatArray,
     X_test: FloatArray,
+    groups: NDArray[Any] | None = None,
 ) -> Fitted:
     X_train, X_test = _scaled(X_train, X_test)
     mine = large if large and len(X_train) > SMALL else points
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # bounded iterations and single-member classes are part of a search
-        return fit(mine, X_train, y_train, X_test)
+        return fit(mine, _folds(y_train, groups), X_train, y_train, X_test)
 
 
 def _fit_predictor(
-    start: StartPredictor, points: Sequence[Params], X_train: FloatArray, y_train: FloatArray, X_test: FloatArray
+    start: StartPredictor,
+    points: Sequence[Params],
+    folds: Folds,
+    X_train: FloatArray,
+    y_train: FloatArray,
+    X_test: FloatArray,
 ) -> Fitted:
     """Search the grid, fit the best point on all training samples and grade the test samples."""
     clock = Clock()
     errors = np.zeros(len(points))
-    for rest, held in _folds(y_train):
+    for rest, held in folds:
         fit = start(X_train[rest], y_train[rest])
         for i, params in enumerate(points):
             errors[i] += np.abs(fit(params)(X_train[held]) - y_train[held]).sum()
@@ -100,12 +110,17 @@ def _fit_predictor(
 
 
 def _fit_metric(
-    start: StartMap, points: Sequence[Params], X_train: FloatArray, y_train: FloatArray, X_test: FloatArray
+    start: StartMap,
+    points: Sequence[Params],
+    folds: Folds,
+    X_train: FloatArray,
+    y_train: FloatArray,
+    X_test: FloatArray,
 ) -> Fitted:
     """Search maps and votes jointly, learn the best map from all training samples and let neighbours vote."""
     clock = Clock()
     errors = np.zeros((len(points), len(BALLOTS)))
-    for rest, held in _folds(y_train):
+    for rest, held in folds:
         learn = start(X_train[rest], y_train[rest])
         for i, params in enumerate(points):
             L = learn(params)
@@ -121,15 +136,18 @@ def _fit_metric(
     return Fitted(grades, Z_train, Z_test, chosen, search_seconds, fit_seconds, clock.lap())
 
 
-def _folds(y: FloatArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Five folds with all labels in equal parts where labels are few; fewer where a label has fewer samples."""
+def _folds(y: FloatArray, groups: NDArray[Any] | None) -> Folds:
+    """Five folds, of whole groups, or with all labels in equal parts where labels are few; fewer of few samples."""
+    if groups is not None:
+        n_folds = min(FOLDS, len(np.unique(groups)))
+        return list(GroupKFold(n_folds, shuffle=True, random_state=SEED).split(y, y, groups))
     _, counts = np.unique(y, return_counts=True)
     if len(counts) > FEW_LABELS:
-        return iter(KFold(min(FOLDS, len(y)), shuffle=True, random_state=SEED).split(y))
+        return list(KFold(min(FOLDS, len(y)), shuffle=True, random_state=SEED).split(y))
     shared = counts[counts > 1]  # a single sample cannot be in training and held-out parts, whatever the folds
     if not len(shared):
         raise PeerFailedError("every label has a single sample: there is nothing to choose parameters with")
-    return iter(StratifiedKFold(min(FOLDS, int(shared.min())), shuffle=True, random_state=SEED).split(y, y))
+    return list(StratifiedKFold(min(FOLDS, int(shared.min())), shuffle=True, random_state=SEED).split(y, y))
 
 
 def _scaled(X_train: FloatArray, X_test: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -89,7 +89,7 @@ def score(match: Match, contender: Contender, split: Split) -> Score:
     if empty.failure:
         return empty
     try:
-        fitted = contender.fit(split.X_train, split.y_train, split.X_test)
+        fitted = contender.fit(split.X_train, split.y_train, split.X_test, split.groups)
     except PeerFailedError as error:
         return replace(empty, failure=f"failed: {error}")
     except Exception as error:  # noqa: BLE001 - foreign packages raise what they like
