@@ -177,6 +177,17 @@ def test_the_default_model_is_the_same_everywhere(learned, place, dtype, feature
     np.testing.assert_allclose(host(found.pair_distance(put(pairs, place))), expected.pair_distance(pairs), rtol=1e-3)
 
 
+def test_groups_are_told_in_tensors_too(place):
+    X, y = noisy(60, 8, np.float64)
+    who = np.arange(60) // 4
+    metric, ranker = OrdinalMetric(), OrdinalRanker()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whether anything holds for other groups is not the question here
+        expected = metric.fit(X, y, groups=who).transform(X)
+        found = ranker.fit(put(X, place), put(y, place), groups=put(who, place)).metric_
+    np.testing.assert_allclose(host(found.transform(put(X, place))), expected, atol=1e-8 * np.abs(expected).max())
+
+
 def fitted_with(metric, X, y, weights):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -34,18 +34,20 @@ def fit_metric(metric: Any, X: Any, labels: FloatArray, unlabeled: Any = None, g
     if isinstance(metric, str):
         return
     last = metric[-1] if isinstance(metric, Pipeline) else metric
-    known = {} if last == "passthrough" else signature(last.fit).parameters
-    if unlabeled is not None and "unlabeled" not in known:
-        raise InputError(f"{type(last).__name__} does not learn from unlabelled samples; use OrdinalMetric")
-    more = {"groups": groups} if groups is not None and "groups" in known else {}
-    if unlabeled is None and not more:
-        metric.fit(X, labels)
-    elif isinstance(metric, Pipeline) and len(metric) > 1:
+    known = {} if isinstance(last, str) else signature(last.fit).parameters
+    more: dict[str, Any] = {}
+    if groups is not None and "groups" in known:
+        more["groups"] = groups
+    if unlabeled is not None:
+        if "unlabeled" not in known:
+            raise InputError(f"{type(last).__name__} does not learn from unlabelled samples; use OrdinalMetric")
+        more["unlabeled"] = unlabeled
+    if more and isinstance(metric, Pipeline) and len(metric) > 1:
         before = metric[:-1]
-        samples = before.fit_transform(X, labels)
-        last.fit(samples, labels, **more, **({} if unlabeled is None else {"unlabeled": before.transform(unlabeled)}))
+        X = before.fit_transform(X, labels)
+        last.fit(X, labels, **more | ({} if unlabeled is None else {"unlabeled": before.transform(unlabeled)}))
     else:
-        last.fit(X, labels, unlabeled=unlabeled, **more)
+        (last if more else metric).fit(X, labels, **more)
 
 
 def nearest_on_host(points: Array, queries: Array, k: int) -> tuple[IntArray, FloatArray]:
