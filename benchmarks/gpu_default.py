@@ -40,7 +40,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "linear, local term": {"kernel": "linear", "mu": 0.1},
 }
 # Parts of a fit that are clocked by themselves.
-PARTS = {"choice": "choose_recipe", "neighbours": "target_neighbors"}
+PARTS = {"choice": "choose_recipes", "neighbours": "target_neighbors"}
 
 
 @contextmanager
