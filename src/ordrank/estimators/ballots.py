@@ -18,6 +18,8 @@ from ordrank.votes import count_votes, medians_of_first, vote_weights
 
 MOST_VOTES = 101
 FEWER_VOTES = (1, 3, 7, 15, 31, 51)
+# How votes may count, the usual way last.
+VOTE_WEIGHTS = ("uniform", "distance")
 # One way to grade mistakes more than another only if the difference is that many standard errors.
 CLEARLY = 3.0
 # With fewer samples nothing is clear.
@@ -96,6 +98,36 @@ class Neighborhoods:
         votes = labels[self.indices[:, :n_votes]]
         grades = count_votes(votes, self.distances[:, :n_votes], aggregate=aggregate, weights=weights)
         return np.abs(grades - labels[self.rows])
+
+
+def choose_votes(
+    near: Neighborhoods,
+    labels: FloatArray,
+    numbers: Sequence[int],
+    kinds: Sequence[str] = VOTE_WEIGHTS,
+    *,
+    aggregate: str = "median",
+) -> tuple[int, str]:
+    """Number and weights of votes: the last of each, unless others clearly mistake fewer grades.
+
+    Parameters
+    ----------
+    near : Neighborhoods
+        Of samples that were left out of the fit.
+    labels : ndarray of shape (n,)
+        Of all samples, as numbers.
+    numbers, kinds : sequence of int and of str
+        To choose from.
+    aggregate : {"median", "mean"}
+        How votes become a grade.
+    """
+    errors = {
+        (votes, kind): near.errors(labels, votes, aggregate=aggregate, weights=kind)
+        for votes in numbers
+        for kind in kinds
+    }
+    usual, best = (numbers[-1], kinds[-1]), min(errors, key=lambda way: float(errors[way].mean()))
+    return best if clearly_more(errors[usual], errors[best]) else usual
 
 
 class _Block:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ordrank._types import Array, FloatArray, IntArray, Ranking
 from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.errors import InputError, NeighborsCappedWarning, warn_caller
-from ordrank.estimators.ballots import clearly_more, numbers_of_votes
+from ordrank.estimators.ballots import VOTE_WEIGHTS, choose_votes, numbers_of_votes
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods, nearest_on_host
 from ordrank.estimators.ordinal_metric import OrdinalMetric
@@ -185,7 +185,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         """Set how many neighbours vote, and with which weights, from samples left out of the fit."""
         n_samples = len(self.embedding_)
         numbers = numbers_of_votes(n_samples) if self.n_neighbors == "auto" else [self.n_neighbors]
-        kinds = ["uniform", "distance"] if self.weights == "auto" else [self.weights]
+        kinds = VOTE_WEIGHTS if self.weights == "auto" else [self.weights]
         self.n_neighbors_, self.weights_ = numbers[-1], kinds[-1]
         if numbers[-1] > n_samples:
             warn_caller(
@@ -195,16 +195,9 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         if len(numbers) * len(kinds) == 1:
             return
         neighborhoods = left_out_neighborhoods(self.metric_, self.embedding_, X, self._labels, unlabeled, numbers[-1])
-        if neighborhoods is None:
-            return
-        errors = {
-            (votes, kind): neighborhoods.errors(self._labels.values, votes, aggregate=self.aggregate, weights=kind)
-            for votes in numbers
-            for kind in kinds
-        }
-        best = min(errors, key=lambda way: float(errors[way].mean()))
-        if clearly_more(errors[self.n_neighbors_, self.weights_], errors[best]):
-            self.n_neighbors_, self.weights_ = best
+        if neighborhoods is not None:
+            ways = choose_votes(neighborhoods, self._labels.values, numbers, kinds, aggregate=self.aggregate)
+            self.n_neighbors_, self.weights_ = ways
 
     def _embed(self, X: ArrayLike | Array) -> Array:
         """Samples in the space of the metric, checked."""
