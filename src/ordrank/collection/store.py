@@ -127,7 +127,7 @@ class Store:
     def features_of(self, number: int) -> NDArray[np.float32]:
         """Feature vector of one picture, (dim,)."""
         found = dict(self._connection.execute("SELECT id, vector FROM features WHERE id = ?", (number,)))
-        return decode_vectors(in_order(found, [number]), self.header.dim)[0]
+        return decode_vectors(in_order(found, [number]), self.header.dim).reshape(-1)
 
     def numbers(self) -> range:
         """Return the numbers among which all are that have a place; few of them are missing."""

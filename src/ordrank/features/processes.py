@@ -1,6 +1,10 @@
 """Processes that read pictures. Each has its share of the files, and puts what it has read into a pipe.
 
-A pipe holds what it holds: what a slow caller leaves waiting stays bounded.
+A pipe holds what it holds: what a slow caller leaves waiting stays bounded. What is unpickled here comes from these
+processes alone, and what they unpickle from this one.
+
+They are not those of :mod:`multiprocessing`, which take twice as long to start: each would run the script of the
+caller once more, which fails where that has no guard, and could not have an environment of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ _ENVIRONMENT = {
     # Memory that decoded pictures leave serves the next ones: to get it from the system anew takes a tenth of the time.
     "MALLOC_TRIM_THRESHOLD_": str(2**26),
     "MALLOC_MMAP_THRESHOLD_": str(2**25),
-    # There are as many processes as cores: threads that a BLAS starts in each take half as long again to start, in vain.
+    # There are as many processes as cores: in each, more threads of a BLAS would only make its start twice as long.
     "OPENBLAS_NUM_THREADS": "1",
 }
 # The paths are those of this process: what it can import, others must find.

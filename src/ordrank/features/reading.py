@@ -221,5 +221,4 @@ def _features(pictures: Sequence[Image], extractor: Extractor) -> list[NDArray[n
         raise InputError(
             f"the features {extractor.name} are of shape {values.shape} instead of {(len(pictures), extractor.dim)}"
         )
-    finite = np.isfinite(values).all(axis=1)
-    return [row if fine else "gives features that are not finite numbers" for row, fine in zip(values, finite, strict=True)]
+    return [row if np.isfinite(row).all() else "gives features that are not finite numbers" for row in values]
