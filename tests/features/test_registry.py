@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.export_network import export_network
 from ordrank.errors import InputError
-from ordrank.features import Hog, OnnxNetwork, Pixels, find_extractor, registry
+from ordrank.features import Hog, OnnxNetwork, Pixels, find_extractor
 
 
 class Mean:
@@ -39,7 +39,7 @@ def foreign(monkeypatch):
     points = {name: f"{__name__}:{name}" for name in ("Mean", "Nameless", "Mute", "refuse", "absent")}
     points |= {"pixels": f"{__name__}:Mean", "gone": "no_such_package:Extractor"}
     found = EntryPoints(EntryPoint(name, value, "ordrank.features") for name, value in points.items())
-    monkeypatch.setattr(registry, "entry_points", lambda *, group: found.select(group=group))
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group: found.select(group=group))
 
 
 @pytest.mark.parametrize(

@@ -162,8 +162,12 @@ def encode_vector(vector: NDArray[np.float32]) -> bytes:
     return small.tobytes() if np.array_equal(small, vector) else vector.astype("<f4").tobytes()
 
 
-def decode_vector(blob: bytes, dim: int) -> NDArray[np.float32]:
-    """Vector (dim,) that :func:`encode_vector` made bytes of."""
-    if len(blob) not in (dim, 4 * dim):
+def decode_vectors(blobs: Sequence[bytes], dim: int) -> NDArray[np.float32]:
+    """Vectors (n, dim) that :func:`encode_vector` made bytes of."""
+    lengths = {len(blob) for blob in blobs}
+    if not lengths <= {dim, 4 * dim}:
         raise sqlite3.DatabaseError("a feature vector is cut off")
-    return np.frombuffer(blob, dtype=np.uint8 if len(blob) == dim else "<f4").astype(np.float32)
+    if len(lengths) > 1:
+        return np.vstack([decode_vectors([blob], dim) for blob in blobs])
+    values = np.frombuffer(b"".join(blobs), dtype=np.uint8 if lengths == {dim} else "<f4")
+    return values.reshape(-1, dim).astype(np.float32)

@@ -26,7 +26,7 @@ from ordrank.collection.database import (
     connect,
     connect_to_read,
     create,
-    decode_vector,
+    decode_vectors,
     encode_vector,
     in_order,
     is_collection,
@@ -122,12 +122,12 @@ class Store:
         """Feature vectors of all pictures in the order of their numbers, a block (b, dim) at a time."""
         found = self._connection.execute("SELECT vector FROM features ORDER BY id")
         while block := found.fetchmany(rows_per_block):
-            yield np.stack([decode_vector(blob, self.header.dim) for (blob,) in block])
+            yield decode_vectors([blob for (blob,) in block], self.header.dim)
 
     def features_of(self, number: int) -> NDArray[np.float32]:
         """Feature vector of one picture, (dim,)."""
         found = dict(self._connection.execute("SELECT id, vector FROM features WHERE id = ?", (number,)))
-        return decode_vector(in_order(found, [number])[0], self.header.dim)
+        return decode_vectors(in_order(found, [number]), self.header.dim).reshape(-1)
 
     def numbers(self) -> range:
         """Return the numbers among which all are that have a place; few of them are missing."""

@@ -17,6 +17,7 @@ from ordrank.collection.records import Placed, Places
 from ordrank.collection.store import Store
 from ordrank.errors import CollectionError
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
+from ordrank.estimators.ballots import choose_votes, numbers_of_votes
 from ordrank.features.reading import ReadPicture
 
 _ROWS_PER_BLOCK = 4096
@@ -52,14 +53,16 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> Trained:
     grades = store.grades()
     graded = ~np.isnan(grades)
     projection, X = project(store)
-    ranker = fit_ranker(X, grades, balanced=balanced)
-    model = Model(store.header.fingerprint, projection, ranker.metric_, ranker.n_neighbors_, ranker.weights_)
+    # As the ranker of all pictures would, but for the places that it would give them: theirs are those of the file.
+    metric = _metric(balanced).fit(X[graded], grades[graded], X[~graded])
+    n_votes, weights = choose_votes(metric.neighborhoods_, grades[graded], numbers_of_votes(int(graded.sum())))
+    model = Model(store.header.fingerprint, projection, metric, n_votes, weights)
     before = store.header.model
     try:
         name = write_model(store.directory, model)
         # As it was read: arrays that lie differently in memory give other last digits.
         written = read_model(store.directory, name, model.fingerprint)
-        error = _left_out_error(ranker, grades[graded])
+        error = float(metric.neighborhoods_.errors(grades[graded], n_votes, weights=weights).mean())
         store.place_all(name, _places(written, X, grades), {**notes, ERROR: repr(error)})
     finally:
         # A reader that opened the collection a moment ago may still be about to read the model before.
@@ -87,9 +90,11 @@ def project(store: Store) -> tuple[Projection, NDArray[np.float32]]:
 def fit_ranker(X: NDArray[np.float32], grades: FloatArray, *, balanced: bool) -> OrdinalRanker:
     """Fit the default model; samples with NaN for a grade join as unlabelled ones."""
     graded = ~np.isnan(grades)
-    metric = OrdinalMetric(class_weight="balanced" if balanced else None)
-    unlabeled = None if graded.all() else X[~graded]
-    return OrdinalRanker(metric).fit(X[graded], grades[graded], unlabeled=unlabeled)
+    return OrdinalRanker(_metric(balanced)).fit(X[graded], grades[graded], unlabeled=X[~graded])
+
+
+def _metric(balanced: bool) -> OrdinalMetric:
+    return OrdinalMetric(class_weight="balanced" if balanced else None)
 
 
 def place_pictures(store: Store) -> Placing:
@@ -123,11 +128,6 @@ def model_of(store: Store) -> Model:
             f"{store.directory} has no model yet; train it with `ordrank fit --out {store.directory}`"
         )
     return read_model(store.directory, store.header.model, store.header.fingerprint)
-
-
-def _left_out_error(ranker: OrdinalRanker, grades: FloatArray) -> float:
-    errors = ranker.metric_.neighborhoods_.errors(grades, ranker.n_neighbors_, weights=ranker.weights_)
-    return float(errors.mean())
 
 
 def _places(model: Model, X: NDArray[np.float32], grades: FloatArray) -> Iterator[Placed]:

@@ -18,6 +18,8 @@ from ordrank.votes import count_votes, medians_of_first, vote_weights
 
 MOST_VOTES = 101
 FEWER_VOTES = (1, 3, 7, 15, 31, 51)
+# How votes may count, the usual way last.
+VOTE_WEIGHTS = ("uniform", "distance")
 # One way to grade mistakes more than another only if the difference is that many standard errors.
 CLEARLY = 3.0
 # With fewer samples nothing is clear.
@@ -46,13 +48,6 @@ def clearly_more(errors: FloatArray, reference: FloatArray, how_clearly: float =
     difference = errors - reference
     chance = difference.std() / np.sqrt(len(difference))
     return len(difference) >= FEWEST and bool(difference.mean() > how_clearly * chance)
-
-
-def better_for_groups(errors: FloatArray, reference: FloatArray, groups: IntArray) -> bool:
-    """Whether errors (q,) are smaller than the reference's by a standard error; a group (q,) counts as one."""
-    sizes = np.bincount(groups)
-    gains = (np.bincount(groups, reference - errors)[sizes > 0]) / sizes[sizes > 0]
-    return bool(gains.mean() > gains.std(ddof=1) / np.sqrt(len(gains)))
 
 
 def clearly_below(differences: FloatArray, bound: float) -> bool:
@@ -107,14 +102,65 @@ class Neighborhoods:
         grades = count_votes(votes, self.distances[:, :n_votes], aggregate=aggregate, weights=weights)
         return np.abs(grades - labels[self.rows])
 
-    def errors_of_one_grade(self, labels: FloatArray, groups: IntArray, aggregate: str) -> FloatArray:
-        """Absolute errors (q,) if all got the grade that most suits the samples here of other groups (q,)."""
-        own, errors = labels[self.rows], np.empty(len(self.rows))
-        for group in np.unique(groups):
-            members, others = groups == group, own[groups != group][None]
-            grade = count_votes(others, np.ones_like(others), aggregate=aggregate, weights="uniform")
-            errors[members] = np.abs(grade - own[members])
-        return errors
+
+def choose_votes(
+    near: Neighborhoods,
+    labels: FloatArray,
+    numbers: Sequence[int],
+    kinds: Sequence[str] = VOTE_WEIGHTS,
+    *,
+    aggregate: str = "median",
+) -> tuple[int, str]:
+    """Number and weights of votes: the last of each, unless others clearly mistake fewer grades.
+
+    Parameters
+    ----------
+    near : Neighborhoods
+        Of samples that were left out of the fit.
+    labels : ndarray of shape (n,)
+        Of all samples, as numbers.
+    numbers, kinds : sequence of int and of str
+        To choose from.
+    aggregate : {"median", "mean"}
+        How votes become a grade.
+    """
+    errors = {
+        (votes, kind): near.errors(labels, votes, aggregate=aggregate, weights=kind)
+        for votes in numbers
+        for kind in kinds
+    }
+    usual, best = (numbers[-1], kinds[-1]), min(errors, key=lambda way: float(errors[way].mean()))
+    return best if clearly_more(errors[usual], errors[best]) else usual
+
+
+def better_than_one_grade(
+    near: Neighborhoods, labels: FloatArray, groups: IntArray, way: tuple[int, str], *, aggregate: str = "median"
+) -> bool:
+    """Whether votes grade samples better than if all had one grade, by a standard error over their groups.
+
+    Samples of a group are not independent: each group counts as one. The one grade is that for which all samples here
+    of other groups vote.
+
+    Parameters
+    ----------
+    near : Neighborhoods
+        Of samples that were left out of the fit with their groups.
+    labels, groups : ndarray of shape (n,)
+        Of all samples, as numbers.
+    way : tuple of int and str
+        Number and weights of votes.
+    aggregate : {"median", "mean"}
+        How votes become a grade.
+    """
+    n_votes, weights = way
+    errors = near.errors(labels, n_votes, aggregate=aggregate, weights=weights)
+    own, groups = labels[near.rows], groups[near.rows]
+    gains = []
+    for group in np.unique(groups):
+        members, others = groups == group, own[groups != group][None]
+        one_grade = count_votes(others, np.ones_like(others), aggregate=aggregate, weights="uniform")
+        gains.append(float(np.mean(np.abs(one_grade - own[members]) - errors[members])))
+    return float(np.mean(gains)) > float(np.std(gains, ddof=1)) / len(gains) ** 0.5
 
 
 class _Block:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ordrank._types import Array, FloatArray, IntArray, Ranking
 from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.errors import InputError, NeighborsCappedWarning, warn_caller
-from ordrank.estimators.ballots import better_for_groups, clearly_more, numbers_of_votes
+from ordrank.estimators.ballots import VOTE_WEIGHTS, better_than_one_grade, choose_votes, numbers_of_votes
 from ordrank.estimators.groups import largest_group, number_groups
 from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods, nearest_on_host
@@ -201,7 +201,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         """Set how many neighbours vote, and with which weights, from samples left out of the fit."""
         n_samples, together = len(self.embedding_), largest_group(groups)
         numbers = numbers_of_votes(n_samples, together) if self.n_neighbors == "auto" else [self.n_neighbors]
-        kinds = ["uniform", "distance"] if self.weights == "auto" else [self.weights]
+        kinds = VOTE_WEIGHTS if self.weights == "auto" else [self.weights]
         self.n_neighbors_, self.weights_ = numbers[-1], kinds[-1]
         if numbers[-1] > n_samples:
             warn_caller(
@@ -210,24 +210,17 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             )
         if len(numbers) * len(kinds) == 1:
             return
-        most = min(numbers[-1], n_samples - together)
+        most, labels = min(numbers[-1], n_samples - together), self._labels.values
         near = left_out_neighborhoods(self.metric_, self.embedding_, X, self._labels, unlabeled, groups, most)
         if near is None:
             return
-        errors = {
-            (votes, kind): near.errors(self._labels.values, votes, aggregate=self.aggregate, weights=kind)
-            for votes in numbers
-            for kind in kinds
-        }
-        best = min(errors, key=lambda way: float(errors[way].mean()))
-        if clearly_more(errors[self.n_neighbors_, self.weights_], errors[best]):
-            self.n_neighbors_, self.weights_ = best
-        if self.n_neighbors == "auto" and groups is not None:
-            way, of_rows = (self.n_neighbors_, self.weights_), groups[near.rows]
-            one_grade = near.errors_of_one_grade(self._labels.values, of_rows, self.aggregate)
-            if not better_for_groups(errors[way], one_grade, of_rows):
-                self.n_neighbors_, self.weights_ = n_samples, kinds[0]
-                warn_caller(_NO_BETTER, UserWarning)
+        way = choose_votes(near, labels, numbers, kinds, aggregate=self.aggregate)
+        self.n_neighbors_, self.weights_ = way
+        if groups is None or self.n_neighbors != "auto":
+            return
+        if not better_than_one_grade(near, labels, groups, way, aggregate=self.aggregate):
+            self.n_neighbors_, self.weights_ = n_samples, kinds[0]
+            warn_caller(_NO_BETTER, UserWarning)
 
     def _embed(self, X: ArrayLike | Array) -> Array:
         """Samples in the space of the metric, checked."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +55,8 @@ class Hog:
     @property
     def fingerprint(self) -> str:
         """Name, our version and that of scikit-image."""
+        from importlib.metadata import version  # loads a lot, which processes that read pictures do without
+
         library = ".".join(version("scikit-image").split(".")[:2])
         return f"{self.name};version={_VERSION};scikit-image={library}"
 

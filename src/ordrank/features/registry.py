@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordrank._types import Extractor
 from ordrank.errors import InputError
 from ordrank.features.hog import Hog
 from ordrank.features.onnx import OnnxNetwork
 from ordrank.features.pixels import Pixels
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "ordrank.features"
 
@@ -28,6 +30,8 @@ def find_extractor(spec: str) -> Extractor:
     name, _, options = spec.partition(":")
     if name in _OWN:
         return _OWN[name](options)
+    from importlib.metadata import entry_points  # loads a lot, which our own do without
+
     foreign = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in foreign:
         there = ", ".join([*_OWN, *sorted(set(foreign) - set(_OWN))])
