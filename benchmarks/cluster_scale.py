@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 
 from ordrank.distributed import DaskOrdinalMetric
 from ordrank.distributed.engine import Engine
-from ordrank.estimators.ordinal_metric import LANDMARKS
+from ordrank.estimators.order_fit import LANDMARKS
 from ordrank.experiments.machine import describe_machine
 
 BYTES = 4

@@ -31,7 +31,7 @@ from gpu import mean_absolute_error, problem, seconds, tell, wait
 
 from ordrank import OrdinalMetric, OrdinalRanker
 from ordrank.backend import backend_of
-from ordrank.estimators import ordinal_metric
+from ordrank.estimators import order_fit
 
 MODELS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -46,7 +46,7 @@ PARTS = {"choice": "choose_recipes", "neighbours": "target_neighbors"}
 @contextmanager
 def clocked(spent: dict[str, float]) -> Iterator[None]:
     """Add the seconds that parts of fits take to ``spent``."""
-    originals = {name: getattr(ordinal_metric, function) for name, function in PARTS.items()}
+    originals = {name: getattr(order_fit, function) for name, function in PARTS.items()}
 
     def watched(name: str) -> Callable[..., Any]:
         def part(*arguments: Any, **named: Any) -> Any:
@@ -60,12 +60,12 @@ def clocked(spent: dict[str, float]) -> Iterator[None]:
         return part
 
     for name, function in PARTS.items():
-        setattr(ordinal_metric, function, watched(name))
+        setattr(order_fit, function, watched(name))
     try:
         yield
     finally:
         for name, function in PARTS.items():
-            setattr(ordinal_metric, function, originals[name])
+            setattr(order_fit, function, originals[name])
 
 
 def timed_fit(options: argparse.Namespace, parameters: dict[str, Any], X: Any, grade: Any) -> dict[str, Any]:

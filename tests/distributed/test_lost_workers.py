@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 from ordrank import OrdinalMetric
 from ordrank.distributed import DaskOrdinalMetric, DaskPCA
 from ordrank.errors import ClusterError
-from ordrank.estimators import order_map, ordinal_metric
+from ordrank.estimators import order_fit, order_map
 from tests.distributed.graded import assert_same, noisy
 from tests.distributed.killing import KillScheduler, die, make_mortal
 
@@ -26,9 +26,9 @@ TASKS = {
 
 @pytest.fixture(autouse=True)
 def few_drawn(monkeypatch):
-    for module in (ordinal_metric, order_map):
+    for module in (order_fit, order_map):
         monkeypatch.setattr(module, "SEARCH_SAMPLES", 200)
-    monkeypatch.setattr(ordinal_metric, "LANDMARKS", 60)
+    monkeypatch.setattr(order_fit, "LANDMARKS", 60)
 
 
 @pytest.mark.parametrize("kills", [1, 2])

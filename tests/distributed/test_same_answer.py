@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from ordrank import OrdinalMetric
 from ordrank.datasets import load_umist, make_fruit
 from ordrank.distributed import DaskOrdinalMetric
-from ordrank.estimators import order_map, ordinal_metric
+from ordrank.estimators import order_fit, order_map
 from tests.distributed.graded import assert_same, noisy
 
 # Automatic choices are made on so many samples here, of which there are more: the fit does not fit into the sample.
@@ -24,10 +24,10 @@ SETTINGS = {
 
 @pytest.fixture(autouse=True)
 def few_drawn(monkeypatch):
-    for module in (ordinal_metric, order_map):
+    for module in (order_fit, order_map):
         monkeypatch.setattr(module, "SEARCH_SAMPLES", DRAWN)
-    monkeypatch.setattr(ordinal_metric, "EXACT_SAMPLES", DRAWN)
-    monkeypatch.setattr(ordinal_metric, "LANDMARKS", 60)
+    monkeypatch.setattr(order_fit, "EXACT_SAMPLES", DRAWN)
+    monkeypatch.setattr(order_fit, "LANDMARKS", 60)
 
 
 def umist():

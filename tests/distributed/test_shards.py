@@ -9,7 +9,7 @@ from ordrank import OrdinalMetric
 from ordrank.distributed import DaskOrdinalMetric, DaskPCA, Shards
 from ordrank.distributed.sums import survey
 from ordrank.errors import InputError
-from ordrank.estimators import order_map, ordinal_metric
+from ordrank.estimators import order_fit, order_map
 from tests.distributed.graded import assert_same, noisy
 
 LINEAR = {"kernel": "linear", "alpha": 1e-3}
@@ -17,7 +17,7 @@ LINEAR = {"kernel": "linear", "alpha": 1e-3}
 
 @pytest.fixture(autouse=True)
 def few_drawn(monkeypatch):
-    for module in (ordinal_metric, order_map):
+    for module in (order_fit, order_map):
         monkeypatch.setattr(module, "SEARCH_SAMPLES", 200)
 
 
@@ -217,6 +217,8 @@ def test_wrong_arguments_are_said(da, client, in_shards):
         DaskOrdinalMetric(alpha=-1.0).fit(lazy, labels, client=client)
     with pytest.raises(InputError, match="workers compute on their CPUs, not on device='cuda'; leave device at None"):
         DaskOrdinalMetric(device="cuda").fit(lazy, labels, client=client)
+    with pytest.raises(InputError, match="a cluster cannot leave out groups"):
+        DaskOrdinalMetric().fit(lazy, labels, groups=np.arange(len(labels)), client=client)
     with pytest.raises(InputError, match="4 features"):
         metric.fit(lazy, labels, client=client).transform(lazy[:, :2])
     with pytest.raises(InputError, match="exceeds"):

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from ordrank import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError
-from ordrank.estimators import order_map, ordinal_metric
+from ordrank.estimators import order_fit, order_map
 from tests.contracts.places import PLACES, host, put
 from tests.estimators.test_many_samples import noisy
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 @pytest.fixture(autouse=True)
 def _few_drawn(monkeypatch):
     """So that the default model has samples to go over where they are."""
-    for module in (ordinal_metric, order_map):
+    for module in (order_fit, order_map):
         monkeypatch.setattr(module, "SEARCH_SAMPLES", 60)
 
 
@@ -214,8 +214,8 @@ def test_the_default_model_goes_over_samples_where_they_are(place, monkeypatch):
         monkeypatch.setattr(module, name, watched)
 
     spy(order_map, "moments_of", 1)
-    spy(ordinal_metric, "target_neighbors", 0)
-    spy(ordinal_metric, "with_local_term", 1)
+    spy(order_fit, "target_neighbors", 0)
+    spy(order_fit, "with_local_term", 1)
     X, y = noisy(400, 8)
     for device, given in ((None, put(X, place)), ("cuda" if place == "cuda" else None, X)):
         seen.clear()

@@ -134,7 +134,7 @@ def test_with_weights_and_unlabelled_samples():
 def test_of_many_samples_the_drawn_ones_tell(monkeypatch):
     X, grade, who = people(n_people=30, each=20, identity=1.0)
     monkeypatch.setattr(order_map, "SEARCH_SAMPLES", 100)
-    monkeypatch.setattr("ordrank.estimators.ordinal_metric.SEARCH_SAMPLES", 100)
+    monkeypatch.setattr("ordrank.estimators.order_fit.SEARCH_SAMPLES", 100)
     metric = OrdinalMetric(kernel="linear").fit(X, grade, groups=who)
     near = metric.neighborhoods_
     assert len(near.rows) == 100

@@ -10,7 +10,7 @@ from sklearn.metrics import mean_absolute_error
 
 from ordrank import OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError
-from ordrank.estimators import order_map, ordinal_metric
+from ordrank.estimators import order_fit, order_map
 from ordrank.estimators.order_solver import closed_form
 from ordrank.smoothing import KernelMap, LinearMap, left_out_distances, moments
 from tests.estimators.test_ordinal_metric import curved
@@ -26,7 +26,7 @@ def noisy(n, d, dtype=np.float64, seed=0):
 
 @pytest.fixture
 def few_drawn(monkeypatch):
-    for module in (ordinal_metric, order_map):
+    for module in (order_fit, order_map):
         monkeypatch.setattr(module, "SEARCH_SAMPLES", 300)
 
 
@@ -37,10 +37,10 @@ def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
     X, y = curved(900, lambda t: np.floor(5 * t), seed=4)
     metric = OrdinalMetric(kernel="rbf", sharpness=1.0, alpha=1e-3, locality=0.2)
     exact = clone(metric).fit(X[:600], y[:600])
-    monkeypatch.setattr(ordinal_metric, "EXACT_SAMPLES", 100)
+    monkeypatch.setattr(order_fit, "EXACT_SAMPLES", 100)
     errors = {}
     for m in (30, 100, 300):
-        monkeypatch.setattr(ordinal_metric, "LANDMARKS", m)
+        monkeypatch.setattr(order_fit, "LANDMARKS", m)
         approximate = clone(metric).fit(X[:600], y[:600])
         assert len(approximate.landmarks_) == m
         Z, expected = (one.transform(X[600:])[:, :2] for one in (approximate, exact))
@@ -98,8 +98,8 @@ def test_what_is_chosen_on_a_sample_serves_all(others, request):
 
 
 def test_the_same_random_state_gives_the_same_metric(monkeypatch):
-    monkeypatch.setattr(ordinal_metric, "EXACT_SAMPLES", 100)
-    monkeypatch.setattr(ordinal_metric, "LANDMARKS", 50)
+    monkeypatch.setattr(order_fit, "EXACT_SAMPLES", 100)
+    monkeypatch.setattr(order_fit, "LANDMARKS", 50)
     X, y = curved(700, lambda t: np.floor(5 * t))
     one, same, other = (OrdinalMetric(random_state=seed).fit(X, y) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.transform(X), same.transform(X))

@@ -114,7 +114,12 @@ class Samples:
     def measured(
         cls, X: Array, index: IntArray, positions: FloatArray, weights: FloatArray, *, linear: bool
     ) -> Samples:
-        """Find mean and size; of many samples of which a linear map may be learned, all sums in the same pass."""
+        """Find mean and size; of many samples of which a linear map may be learned, all sums in the same pass.
+
+        So few that all are chosen by come to the host: choosing is its work.
+        """
+        if len(X) <= SEARCH_SAMPLES:
+            X = backend_of(X).to_numpy(X)
         index, weights = as_given(index, X), as_given(weights, X)
         given = cls(X, np.zeros(X.shape[1]), 1.0, index, positions, weights)
         if len(X) <= SEARCH_SAMPLES or X.shape[1] > SEARCH_SAMPLES or not linear:
@@ -138,13 +143,12 @@ class Samples:
         """Positions (r, s) and weights (r,) of some of them."""
         return self.positions[self.labels(rows)], self._taken(self.weights, rows)
 
-    def draw(self, rows: IntArray, others: NDArray[np.floating], groups: IntArray | None = None) -> Pictures:
-        """Some of them, of groups (r,), joined by a graph with unlabelled samples of unit size if there are any."""
+    def draw(self, rows: IntArray, others: NDArray[np.floating]) -> Pictures:
+        """Some of them, joined by a graph with unlabelled samples of unit size if there are any."""
         Y, weights = self.targets(rows)
         if len(rows) < len(self):
             Y = Y - np.average(Y, axis=0, weights=weights)
-        X = unit_size(self._taken(self.X, rows), self.mean, self.size)
-        return Pictures(X, Y, weights, groups=groups).joined(others)
+        return Pictures(unit_size(self._taken(self.X, rows), self.mean, self.size), Y, weights).joined(others)
 
     def moments(self) -> Moments:
         """Sums over the samples at unit size."""

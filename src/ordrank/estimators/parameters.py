@@ -39,3 +39,8 @@ def check_device(value: Any) -> None:
     """Require None or the name of a device."""
     if value is not None and not (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")):
         raise InputError(f"device must be None, 'cpu' or 'cuda', got {value!r}")
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a value is to be chosen."""
+    return isinstance(value, str) and value == "auto"
