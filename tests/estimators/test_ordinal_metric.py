@@ -372,6 +372,30 @@ def test_more_samples_decide_for_one_kernel():
     assert taken.share == 1
 
 
+def words(n, seed):
+    """A table of words: grades that follow from all of them, with no order in between; many rows are copies."""
+    rng = np.random.default_rng(seed)
+    columns = rng.integers(0, 4, size=(n, 3))
+    grades = np.random.default_rng(0).integers(0, 4, size=(4, 4, 4))[tuple(columns.T)]
+    return columns.astype(float), grades.astype(float)
+
+
+def test_where_the_sharpest_kernel_is_best_sharper_ones_are_tried():
+    X, y = words(120, seed=1)
+    new, grades = words(400, seed=2)
+    metric = OrdinalMetric().fit(X, y)
+    tried = {candidate.recipe.sharpness for candidate in metric.candidates_}
+    assert {16.0, 32.0} <= tried
+    assert max(tried - {None}) <= 64
+    assert metric.sharpness_ > 8
+    errors = [
+        np.abs(OrdinalRanker(OrdinalMetric(sharpness=sharpness)).fit(X, y).predict(new) - grades).mean()
+        for sharpness in ("auto", 8.0)
+    ]
+    assert errors[0] < errors[1]
+    assert {c.recipe.sharpness for c in OrdinalMetric(sharpness=8.0).fit(X, y).candidates_} == {None, 8.0}
+
+
 def test_what_is_given_is_no_mean():
     X, y = curved(60, lambda t: np.floor(5 * t), d=10)
     assert OrdinalMetric(kernel="rbf", sharpness=0.7).fit(X, y).sharpnesses_ == (0.7,)

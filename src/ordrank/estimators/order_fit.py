@@ -134,7 +134,8 @@ class OrderFit(OrderedMetric):
         if self.kernel != "linear":
             sharpnesses += _values(self.sharpness, SHARPNESSES)
         nus = [0.0] if pictures.laplacian is None else _values(self.nu, (0.0, *NUS))
-        grids = Grids(sharpnesses, nus, _values(self.alpha, ALPHAS))
+        sharper = self.kernel != "linear" and is_auto(self.sharpness)
+        grids = Grids(sharpnesses, nus, _values(self.alpha, ALPHAS), sharper)
         self.candidates_: list[Candidate] = []
         recipes = {Recipe(grids.sharpnesses[0], grids.nus[0], grids.alphas[0]): 1.0}
         if len(grids.sharpnesses) * len(grids.nus) * len(grids.alphas) > 1:

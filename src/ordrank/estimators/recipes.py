@@ -19,6 +19,8 @@ from ordrank.estimators.order_map import SEARCH_SAMPLES, Design, Pictures, draw_
 from ordrank.smoothing import left_out_distances
 
 SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# Where that is best, larger ones are tried up to this: hardly more than copies are then alike, as in tables of words.
+SHARPEST = 64.0
 ALPHAS = tuple(10.0 ** (power / 2) for power in range(-12, 1))
 NUS = (10.0, 100.0, 1e3, 1e4)
 
@@ -84,11 +86,15 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Grids:
-    """The values among which a recipe is chosen; one value means that it is given."""
+    """The values among which a recipe is chosen; one value means that it is given.
+
+    With ``sharper`` the largest sharpness is doubled while it is the best.
+    """
 
     sharpnesses: Sequence[float | None]
     nus: Sequence[float]
     alphas: Sequence[float]
+    sharper: bool = False
 
 
 def choose_recipes(
@@ -176,14 +182,16 @@ def _try_all(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.rando
         return _try_kernels(pictures, ballots, landmarks, grids)
     trials = _try_kernels(replace(pictures, laplacian=None), ballots, landmarks, replace(grids, nus=[0.0]))
     best = list(dict.fromkeys(trial.recipe.sharpness for trial in sorted(trials, key=lambda trial: trial.score)))
-    kernels = replace(grids, sharpnesses=best[:KERNELS_WITH_GRAPH], nus=with_graph)
+    kernels = replace(grids, sharpnesses=best[:KERNELS_WITH_GRAPH], nus=with_graph, sharper=False)
     return trials + _try_kernels(pictures, ballots, landmarks, kernels)
 
 
 def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.floating], grids: Grids) -> list[_Trial]:
     """Try every recipe; of the decompositions only one is kept at a time, they are large."""
     trials: list[_Trial] = []
-    for sharpness in grids.sharpnesses:
+    waiting = list(grids.sharpnesses)
+    while waiting:
+        sharpness = waiting.pop(0)
         design = Design(pictures, feature_map(pictures.X, landmarks, sharpness))
         for nu in grids.nus:
             path = design.path(nu)
@@ -200,6 +208,9 @@ def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.flo
                 for (trial, _), errors in zip(graded, of_each, strict=True):
                     trial.errors = errors
             trials += new
+        best = min(trials, key=lambda trial: trial.score).recipe.sharpness
+        if grids.sharper and not waiting and best is not None and best == sharpness and best < SHARPEST:
+            waiting.append(2 * best)
     return trials
 
 
