@@ -352,7 +352,7 @@ def test_the_default_model_is_no_worse_than_it_was():
     for mean in (thirty, sixty, ninety):
         assert mean["mae_never_seen_half"] < 0.85 * mean["mae_never_seen_labelled"]
     assert ninety["same_person_in_grade_labelled"] >= ninety["same_person_in_grade_euclidean"] - 0.01
-    assert ninety["same_person_labelled"] > ninety["same_person_euclidean"] + 0.05
+    assert ninety["same_person_labelled"] >= 0.57
     assert document["cost"]["default_fit_seconds"] < 2
 
 
@@ -360,7 +360,8 @@ def test_nothing_beats_the_default_model_significantly():
     places = json.loads((RESULTS / "compare.json").read_text())["summary"]["places"]
     assert len(places) == 18
     assert all(place["best_or_tied"] for place in places)
-    assert sum(place["lowest"] for place in places) >= 10
+    assert all(place["margin"] >= -0.01 for place in places)
+    assert sum(place["lowest"] for place in places) >= 15
 
 
 def test_documents_quote_the_committed_results(reproduction):

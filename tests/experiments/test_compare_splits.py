@@ -200,5 +200,11 @@ def test_among_strangers_of_umist_nothing_beats_the_middle_grade(data_dir):
     assert round(float(middle), 2) == 0.59
     results = Path(__file__).parents[2] / "benchmarks" / "results" / "compare.json"
     rows = json.loads(results.read_text())["rows"]
-    errors = [row["mae_mean"] for row in rows if (row["contest"], row["rule"]) == ("umist", "subject-disjoint")]
-    assert min(error for error in errors if error is not None) > middle
+    errors = {
+        (row["method"], row["n"]): row["mae_mean"]
+        for row in rows
+        if (row["contest"], row["rule"]) == ("umist", "subject-disjoint") and row["mae_mean"] is not None
+    }
+    assert min(errors.values()) >= middle - 1e-9
+    # Ours knows it, but for one split.
+    assert all(error < middle + 0.02 for (method, _), error in errors.items() if method == "OrdinalMetric")
