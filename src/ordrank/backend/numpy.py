@@ -28,7 +28,10 @@ class SparsePairs:
     def __init__(self, first: IntArray, second: IntArray, n_samples: int) -> None:
         index = scipy.sparse.get_index_dtype(maxval=n_samples)  # else every sparse product would copy them
         self._first, self._second = first.astype(index, copy=False), second.astype(index, copy=False)
-        self._n_samples = n_samples
+        # Made once, only their weights change: of few pairs SciPy checks a matrix longer than it multiplies with it.
+        weights, ends, shape = np.zeros(len(first)), (self._first, self._second), (n_samples, n_samples)
+        self._there = scipy.sparse.coo_array((weights, ends), shape=shape)
+        self._back = self._there.T
 
     def dots(self, A: Array, B: Array) -> Array:
         """Row sums of (EA) ∘ (EB), a block of pairs at a time; a product with ones sums narrow rows fastest."""
@@ -48,11 +51,10 @@ class SparsePairs:
 
     def laplacian_product(self, weights: Array, Z: Array) -> Array:
         """(D - W) Z with the weighted adjacency matrix W of the pairs and its degrees D."""
-        ends, shape = (self._first, self._second), (self._n_samples, self._n_samples)
-        adjacency = scipy.sparse.coo_array((weights.astype(Z.dtype, copy=False), ends), shape=shape)
+        self._there.data = self._back.data = weights.astype(Z.dtype, copy=False)
         padded = np.column_stack([Z, np.ones(len(Z), dtype=Z.dtype)])  # its last column becomes the degrees
-        product = adjacency @ padded
-        product += adjacency.T @ padded
+        product = self._there @ padded
+        product += self._back @ padded
         return product[:, -1:] * Z - product[:, :-1]
 
     def _differences(self, A: Array, block: slice, out: Array, room: Array) -> Array:
