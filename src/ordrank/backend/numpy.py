@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.spatial.distance import cdist
 
 from ordrank._types import Array, FloatArray, IntArray
 
@@ -246,6 +247,10 @@ class NumpyBackend:
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
         """Distances by differences in float64."""
         return self.lengths(np.subtract(points[candidates], queries[:, None], dtype=np.float64))
+
+    def all_distances(self, queries: Array, points: Array) -> Array:
+        """Distances by differences in float64, without room for them."""
+        return np.asarray(cdist(queries, points))
 
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""

@@ -253,6 +253,10 @@ class TorchBackend:
         squared = kernels.pair_dots((queries, points), None, first.reshape(-1), candidates.reshape(-1))
         return squared.sqrt_().reshape(candidates.shape)
 
+    def all_distances(self, queries: Array, points: Array) -> Array:
+        """Distances by differences in float64."""
+        return self.lengths(points.double() - queries.double()[:, None])
+
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""
         return a.amin(dim=axis)

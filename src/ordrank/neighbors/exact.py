@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import Backend, backend_of
 
+# Up to so many differences it takes longer to prepare a product than to compute them all.
+_FEW_ELEMENTS = 200_000
 # Candidates beyond k, and those of queries that are asked again.
 _SPARE = 3
 _MORE = 64
@@ -57,6 +59,8 @@ def k_nearest(
         Euclidean distances in double precision.
     """
     backend = backend_of(points)
+    if len(points) * len(queries) * points.shape[1] <= _FEW_ELEMENTS:
+        return _nearest_of_few(points, queries, k, exclude_self, backend)
     search = _Search(points, queries, k, exclude_self, block_elements or backend.block_elements(points), backend)
     more = max(_MORE, 2 * k)
     for precise, n_candidates in ((False, k + _SPARE), (False, more), (True, more), (True, len(points))):
@@ -64,6 +68,15 @@ def k_nearest(
         if not rest:
             break
     return search.indices, search.distances
+
+
+def _nearest_of_few(points: Array, queries: Array, k: int, exclude_self: bool, backend: Backend) -> tuple[Array, Array]:
+    """The same by all differences."""
+    distances = backend.all_distances(queries, points)
+    if exclude_self:
+        distances = backend.fill(distances, backend.indices(np.arange(len(queries)), points)[:, None], np.inf)
+    distances, order = backend.rising(distances)
+    return order[:, :k], distances[:, :k]
 
 
 @dataclass(frozen=True)
