@@ -59,7 +59,7 @@ def k_nearest(
         Euclidean distances in double precision.
     """
     backend = backend_of(points)
-    if len(points) * len(queries) * points.shape[1] <= _FEW_ELEMENTS:
+    if block_elements is None and len(points) * len(queries) * points.shape[1] <= _FEW_ELEMENTS:
         return _nearest_of_few(points, queries, k, exclude_self, backend)
     search = _Search(points, queries, k, exclude_self, block_elements or backend.block_elements(points), backend)
     more = max(_MORE, 2 * k)
