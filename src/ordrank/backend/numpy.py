@@ -10,7 +10,6 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import reverse_cuthill_mckee
-from scipy.spatial.distance import cdist
 
 from ordrank._types import Array, FloatArray, IntArray
 
@@ -249,8 +248,8 @@ class NumpyBackend:
         return self.lengths(np.subtract(points[candidates], queries[:, None], dtype=np.float64))
 
     def all_distances(self, queries: Array, points: Array) -> Array:
-        """Distances by differences in float64, without room for them."""
-        return np.asarray(cdist(queries, points))
+        """Distances by differences in float64, with the same digits as those to candidates."""
+        return self.lengths(np.subtract(points, queries[:, None], dtype=np.float64))
 
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""

@@ -211,7 +211,8 @@ class OrderFit(OrderedMetric):
 
     def _keep(self, order: OrderMap, landmarks: NDArray[np.floating]) -> None:
         """Keep what ``transform`` needs."""
-        self.order_components_ = (order.slope.T / self.size_).astype(landmarks.dtype)
+        # Rows one after the other, as they come back from a file or from a cluster: products then have the same digits.
+        self.order_components_ = np.ascontiguousarray(order.slope.T / self.size_, dtype=landmarks.dtype)
         self.offset_ = order.offset
         self.sharpnesses_ = tuple(order.coefficients)
         if order.coefficients:

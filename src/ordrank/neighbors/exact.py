@@ -19,7 +19,7 @@ from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import Backend, backend_of
 
 # Up to so many differences it takes longer to prepare a product than to compute them all.
-_FEW_ELEMENTS = 200_000
+_FEW_ELEMENTS = 20_000
 # Candidates beyond k, and those of queries that are asked again.
 _SPARE = 3
 _MORE = 64
