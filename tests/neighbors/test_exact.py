@@ -155,3 +155,12 @@ def test_memory_stays_far_below_a_square_matrix():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.1 * 6000**2 * 8
+
+
+@every_place
+def test_few_and_many_have_the_same_digits(place):
+    """What is found in shards of any size is merged: equal distances must be equal to the last digit."""
+    there = put(np.random.default_rng(0).normal(size=(40, 11)), place)
+    few, many = (k_nearest(there, there, 9, exclude_self=True, block_elements=bound) for bound in (None, 10**6))
+    for one, other in zip(few, many, strict=True):
+        np.testing.assert_array_equal(host(one), host(other))
