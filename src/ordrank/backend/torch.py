@@ -254,8 +254,9 @@ class TorchBackend:
         return squared.sqrt_().reshape(candidates.shape)
 
     def all_distances(self, queries: Array, points: Array) -> Array:
-        """Distances by differences in float64."""
-        return self.lengths(points.double() - queries.double()[:, None])
+        """Distances by differences in float64, with the same digits as those to candidates."""
+        everyone = torch.arange(len(points), device=points.device).expand(len(queries), len(points))
+        return self.distances(queries, points, everyone)
 
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""
