@@ -157,10 +157,6 @@ class Backend(Protocol):
         """Distances (r, c) of queries (r, d) to the points that are their candidates (r, c), by double differences."""
         ...
 
-    def all_distances(self, queries: Array, points: Array) -> Array:
-        """Distances (q, n) of all rows of two arrays, by differences in double precision."""
-        ...
-
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""
         ...

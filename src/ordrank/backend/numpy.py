@@ -247,10 +247,6 @@ class NumpyBackend:
         """Distances by differences in float64."""
         return self.lengths(np.subtract(points[candidates], queries[:, None], dtype=np.float64))
 
-    def all_distances(self, queries: Array, points: Array) -> Array:
-        """Distances by differences in float64, with the same digits as those to candidates."""
-        return self.lengths(np.subtract(points, queries[:, None], dtype=np.float64))
-
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""
         return a.min(axis=axis)

@@ -253,11 +253,6 @@ class TorchBackend:
         squared = kernels.pair_dots((queries, points), None, first.reshape(-1), candidates.reshape(-1))
         return squared.sqrt_().reshape(candidates.shape)
 
-    def all_distances(self, queries: Array, points: Array) -> Array:
-        """Distances by differences in float64, with the same digits as those to candidates."""
-        everyone = torch.arange(len(points), device=points.device).expand(len(queries), len(points))
-        return self.distances(queries, points, everyone)
-
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""
         return a.amin(dim=axis)

@@ -71,10 +71,11 @@ def k_nearest(
 
 
 def _nearest_of_few(points: Array, queries: Array, k: int, exclude_self: bool, backend: Backend) -> tuple[Array, Array]:
-    """The same by all differences."""
-    distances = backend.all_distances(queries, points)
+    """The same by all differences, with the same digits."""
+    rows, columns = (backend.indices(np.arange(len(part)), points) for part in (queries, points))
+    distances = backend.distances(queries, points, columns + 0 * rows[:, None])
     if exclude_self:
-        distances = backend.fill(distances, backend.indices(np.arange(len(queries)), points)[:, None], np.inf)
+        distances = backend.fill(distances, rows[:, None], np.inf)
     distances, order = backend.rising(distances)
     return order[:, :k], distances[:, :k]
 
