@@ -244,10 +244,9 @@ class NumpyBackend:
         return np.einsum("...i,...i->...", a, a)
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
-        """Distances by differences in float64, of a few queries at a time."""
+        """Distances by differences in float64, of so many queries at a time that these stay in the cache."""
         distances = np.empty(candidates.shape)
-        # A quarter of the cache: what a small fit has there is needed again.
-        at_once = max(1, _CACHED_ELEMENTS // 4 // max(1, candidates.shape[1] * points.shape[1]))
+        at_once = max(1, _CACHED_ELEMENTS // max(1, candidates.shape[1] * points.shape[1]))
         for start in range(0, len(queries), at_once):
             block = slice(start, start + at_once)
             differences = self.double(points.take(candidates[block], axis=0))
