@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ordrank._types import Array, FloatArray, IntArray
@@ -32,14 +32,13 @@ class SparsePairs:
         weights, ends, shape = np.zeros(len(first)), (self._first, self._second), (n_samples, n_samples)
         self._there = scipy.sparse.coo_array((weights, ends), shape=shape)
         self._back = self._there.T
+        self._rooms: list[Array] = []
 
     def dots(self, A: Array, B: Array) -> Array:
         """Row sums of (EA) ∘ (EB), a block of pairs at a time; a product with ones sums narrow rows fastest."""
         products, ones = np.empty(len(self._first)), np.ones(A.shape[1])
         at_once = max(1, min(_CACHED_ELEMENTS // max(1, A.shape[1]), len(products)))
-        # The same rooms for all blocks: fresh memory costs as much as the work.
-        of_a, of_b, other = (np.empty((at_once, A.shape[1]), dtype=A.dtype) for _ in range(3))
-        product = np.empty(of_a.shape)
+        of_a, of_b, other, product = self._rooms_of((at_once, A.shape[1]), A.dtype)
         for start in range(0, len(products), at_once):
             block = slice(start, start + at_once)
             size = len(products[block])
@@ -56,6 +55,12 @@ class SparsePairs:
         product = self._there @ padded
         product += self._back @ padded
         return product[:, -1:] * Z - product[:, :-1]
+
+    def _rooms_of(self, shape: tuple[int, int], dtype: DTypeLike) -> list[Array]:
+        """Three of that type and one of doubles, for all blocks and calls: fresh memory costs as much as the work."""
+        if not self._rooms or (self._rooms[0].shape, self._rooms[0].dtype) != (shape, dtype):
+            self._rooms = [np.empty(shape, dtype) for _ in range(3)] + [np.empty(shape)]
+        return self._rooms
 
     def _differences(self, A: Array, block: slice, out: Array, room: Array) -> Array:
         # Rows are known to be there; to be told what to do with others spares NumPy a buffer.
@@ -244,8 +249,15 @@ class NumpyBackend:
         return np.einsum("...i,...i->...", a, a)
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
-        """Distances by differences in float64."""
-        return self.lengths(np.subtract(points[candidates], queries[:, None], dtype=np.float64))
+        """Distances by differences in float64, of so many queries at a time that these stay in the cache."""
+        distances = np.empty(candidates.shape)
+        at_once = max(1, _CACHED_ELEMENTS // max(1, candidates.shape[1] * points.shape[1]))
+        for start in range(0, len(queries), at_once):
+            block = slice(start, start + at_once)
+            differences = self.double(points.take(candidates[block], axis=0))
+            differences -= queries[block, None]
+            distances[block] = self.lengths(differences)
+        return distances
 
     def minimum(self, a: Array, axis: int) -> Array:
         """Minima along an axis."""

@@ -248,7 +248,9 @@ class TorchBackend:
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
         """Distances by differences in float64."""
         if (kernels := _kernels(points)) is None:
-            return self.lengths(points[candidates] - queries.double()[:, None])
+            differences = points[candidates].double()
+            differences -= queries[:, None]  # in place: fresh memory costs as much as the work
+            return self.lengths(differences)
         first = torch.arange(len(queries), device=points.device)[:, None].expand_as(candidates)
         squared = kernels.pair_dots((queries, points), None, first.reshape(-1), candidates.reshape(-1))
         return squared.sqrt_().reshape(candidates.shape)

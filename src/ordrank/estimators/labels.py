@@ -87,7 +87,9 @@ def encode_labels(y: Any) -> tuple[Any, NDArray[Any] | None]:
     categorical = getattr(y, "cat", y)  # a pandas Series keeps its categorical there
     if hasattr(categorical, "categories") and hasattr(categorical, "codes"):
         return _encode_categorical(categorical)
-    values = column_or_1d(y, warn=True)
+    # scikit-learn will look at a column of numbers anyway, which takes as long as much of a small fit.
+    is_column = isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biuf"
+    values = y if is_column else column_or_1d(y, warn=True)
     if values.dtype.kind in "biuf":
         return values, None
     strange = [value for value in values if not isinstance(value, Real)]

@@ -24,14 +24,24 @@ class UnitMeanSquare(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Measure the size of the samples (n, d)."""
-        samples = validate_data(self, X, dtype=np.float64)
-        self.mean_ = samples.mean(axis=0)
-        self.size_ = float(np.sqrt(((samples - self.mean_) ** 2).sum(axis=1).mean()))
+        self._measure(X)
         return self
+
+    def fit_transform(self, X: ArrayLike, y: Any = None) -> NDArray[np.float64]:
+        """Measure the size of the samples (n, d) and scale them; they are checked once."""
+        return self._scaled(self._measure(X))
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """(X - mean_) / size_; only centred where all training samples were equal."""
         check_is_fitted(self)
-        samples: NDArray[np.float64] = validate_data(self, X, reset=False, dtype=np.float64)
-        scaled: NDArray[np.float64] = (samples - self.mean_) / (self.size_ or 1.0)
-        return scaled
+        return self._scaled(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def _measure(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Set what was learned and return the checked samples."""
+        samples: NDArray[np.float64] = validate_data(self, X, dtype=np.float64)
+        self.mean_ = samples.mean(axis=0)
+        self.size_ = float(np.sqrt(((samples - self.mean_) ** 2).sum(axis=1).mean()))
+        return samples
+
+    def _scaled(self, samples: NDArray[np.float64]) -> NDArray[np.float64]:
+        return (samples - self.mean_) / (self.size_ or 1.0)

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import Backend, backend_of
 
-# Up to so many differences it takes longer to prepare a product than to compute them all.
-_FEW_ELEMENTS = 20_000
+# Up to so many differences it takes longer to prepare a product than to compute them all. To sort a distance takes as
+# long as so many of them.
+_FEW_ELEMENTS = 200_000
+_SORTING = 64
 # Candidates beyond k, and those of queries that are asked again.
 _SPARE = 3
 _MORE = 64
@@ -59,7 +61,7 @@ def k_nearest(
         Euclidean distances in double precision.
     """
     backend = backend_of(points)
-    if block_elements is None and len(points) * len(queries) * points.shape[1] <= _FEW_ELEMENTS:
+    if block_elements is None and len(points) * len(queries) * (points.shape[1] + _SORTING) <= _FEW_ELEMENTS:
         return _nearest_of_few(points, queries, k, exclude_self, backend)
     search = _Search(points, queries, k, exclude_self, block_elements or backend.block_elements(points), backend)
     more = max(_MORE, 2 * k)

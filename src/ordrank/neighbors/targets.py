@@ -75,13 +75,13 @@ def target_neighbors(
     sizes = np.diff(starts)
     _warn_of_small_labels(sizes, n_neighbors)
     parts, missed = [], 0.0
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(random_state) if recall < 1 else None
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=False):
         k = min(n_neighbors, size - 1)
         if k:
             members = order[start : start + size]
             of_label = X[members]
-            if recall < 1:
+            if rng is not None:
                 nearest, distances, sure = most_of_the_nearest(of_label, k, recall, rng, block_elements=block_elements)
                 missed += (1 - sure) * size * k
             else:

@@ -1,9 +1,14 @@
-"""The exact minimiser of a quartic along a ray."""
+"""The exact minimiser of a quartic along a ray.
+
+In plain numbers: of so few of them NumPy would take longer to begin than to compute.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
-from numpy.polynomial import polynomial as P
 
 from ordrank._types import FloatArray
 
@@ -21,34 +26,47 @@ def minimize_on_ray(coefficients: FloatArray, upper: float = np.inf) -> float:
     upper : float
         End of the interval, possibly infinite.
     """
-    if coefficients[1] == 0 and coefficients[2] >= 0 and not coefficients[3:].any():
+    rise = [0.0, *coefficients[1:].tolist()]  # relative to p(0): differences keep their digits
+    if rise[1] == 0 and rise[2] >= 0 and not any(rise[3:]):
         return 0.0
-    rise = np.array([0.0, *coefficients[1:]])  # relative to p(0): differences keep their digits
     candidates = [t for t in _stationary_points(rise) if 0 < t < upper]
-    if np.isfinite(upper):
+    if math.isfinite(upper):
         candidates.append(upper)
     elif _falls_forever(rise):
         return upper
-    best = min(candidates, key=lambda t: float(P.polyval(t, rise)), default=0.0)
-    return best if P.polyval(best, rise) < 0 else 0.0
+    best = min(candidates, key=lambda t: _value(rise, t), default=0.0)
+    return best if _value(rise, best) < 0 else 0.0
 
 
-def _stationary_points(coefficients: FloatArray) -> list[float]:
+def _stationary_points(coefficients: Sequence[float]) -> list[float]:
     """Real parts of the roots of p′ that are real within rounding, after three Newton steps."""
-    slope = P.polyder(coefficients)
-    curvature = P.polyder(slope)
-    leading = np.flatnonzero(slope)
-    if leading.size == 0 or leading[-1] == 0:
-        return []
+    slope = _derivative(coefficients)
+    curvature = _derivative(slope)
     # Companion matrices of nearly degenerate cubics overflow; a tiny leading coefficient has its root far out.
     with np.errstate(all="ignore"):
-        roots = P.polyroots(slope[: leading[-1] + 1])
-        points = np.real(roots[np.abs(roots.imag) <= 1e-6 * np.abs(roots)])
-        for _ in range(3):
-            points = points - P.polyval(points, slope) / P.polyval(points, curvature)
-    return [float(t) for t in points if np.isfinite(t)]
+        roots = np.roots(slope[::-1]).tolist()
+    return [_polished(root.real, slope, curvature) for root in roots if abs(root.imag) <= 1e-6 * abs(root.real)]
 
 
-def _falls_forever(coefficients: FloatArray) -> bool:
-    leading = np.flatnonzero(coefficients)
-    return bool(leading.size) and bool(coefficients[leading[-1]] < 0)
+def _polished(root: float, polynomial: Sequence[float], derivative: Sequence[float]) -> float:
+    """The root after three Newton steps, fewer where the derivative vanishes."""
+    for _ in range(3):
+        if (steepness := _value(derivative, root)) != 0:
+            root -= _value(polynomial, root) / steepness
+    return root
+
+
+def _derivative(coefficients: Sequence[float]) -> list[float]:
+    return [power * coefficient for power, coefficient in enumerate(coefficients)][1:]
+
+
+def _value(coefficients: Sequence[float], t: float) -> float:
+    """c₀ + c₁t + …, by Horner's rule."""
+    total = 0.0
+    for coefficient in reversed(coefficients):
+        total = total * t + coefficient
+    return total
+
+
+def _falls_forever(coefficients: Sequence[float]) -> bool:
+    return next((c for c in reversed(coefficients) if c != 0), 0.0) < 0

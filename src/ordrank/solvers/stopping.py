@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 
 from ordrank._types import Array, Iterate, SolverResult
 from ordrank.errors import MissingCapabilityError
@@ -26,12 +27,16 @@ class StopReason(StrEnum):
 
 def require(objective: object, capability: type, solver: str) -> None:
     """Say in one sentence what the objective lacks, if anything."""
-    wanted = {name for name in dir(capability) if not name.startswith("_")}
-    missing = sorted(name for name in wanted if not hasattr(objective, name))
+    missing = [name for name in _public_names(capability) if not hasattr(objective, name)]
     if missing:
         raise MissingCapabilityError(
             f"{solver} needs an objective with {', '.join(missing)}; {type(objective).__name__} has none"
         )
+
+
+@cache
+def _public_names(capability: type) -> list[str]:
+    return [name for name in dir(capability) if not name.startswith("_")]
 
 
 class Path:
