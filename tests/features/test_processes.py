@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ordrank.features.processes import started
+from ordrank.features.processes import call_in_processes
 
 
 def power(base, exponent):
@@ -38,28 +38,29 @@ def ends(process, within=10.0):
 
 @pytest.mark.parametrize("n_processes", [1, 2, 3])
 def test_results_come_in_the_order_of_the_parts(n_processes):
-    with started(n_processes) as call:
-        assert list(call(power, range(7), 2)) == [0, 1, 4, 9, 16, 25, 36]
+    assert list(call_in_processes(power, range(7), 2, n_processes=n_processes)) == [0, 1, 4, 9, 16, 25, 36]
 
 
 def test_results_may_be_larger_than_a_pipe():
-    with started(2) as call:
-        assert [len(found) for found in call(bytes, [3 * 2**20, 0, 2**21])] == [3 * 2**20, 0, 2**21]
+    assert [len(found) for found in call_in_processes(bytes, [3 * 2**20, 0, 2**21], n_processes=2)] == [
+        3 * 2**20,
+        0,
+        2**21,
+    ]
 
 
 def test_what_is_raised_there_is_raised_here():
-    with started(2) as call:
-        results = call(power, [1, 2, -3], 2)
-        assert [next(results), next(results)] == [1, 4]
-        with pytest.raises(ValueError, match=r"^-3 is negative$"):
-            next(results)
+    results = call_in_processes(power, [1, 2, -3], 2, n_processes=2)
+    assert [next(results), next(results)] == [1, 4]
+    with pytest.raises(ValueError, match=r"^-3 is negative$"):
+        next(results)
 
 
 def test_what_only_a_script_knows_is_asked_for_in_a_module():
     script = (
-        "from ordrank.features.processes import started\n"
+        "from ordrank.features.processes import call_in_processes\n"
         "def mine(part): return part\n"
-        "with started(2) as call: list(call(mine, [1, 2]))\n"
+        "list(call_in_processes(mine, [1, 2], n_processes=2))\n"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stderr
     assert "InputError: the processes that read pictures do not find what makes features of them; put it into" in said
@@ -67,19 +68,18 @@ def test_what_only_a_script_knows_is_asked_for_in_a_module():
 
 
 def test_who_has_seen_enough_leaves_no_process_behind():
-    with started(2) as call:
-        results = call(wait, [0.0, 0.0, 60.0, 60.0])
-        processes = [next(results), next(results)]
+    results = call_in_processes(wait, [0.0, 0.0, 60.0, 60.0], n_processes=2)
+    processes = [next(results), next(results)]
+    results.close()
     assert not any(map(is_alive, processes))
 
 
 def test_nor_does_one_who_is_killed():
     script = (
-        "from ordrank.features.processes import started\n"
+        "from ordrank.features.processes import call_in_processes\n"
         "from tests.features.test_processes import wait\n"
-        "with started(2) as call:\n"
-        "    for process in call(wait, [0.0, 0.0, 0.5, 0.5, 0.5, 0.5]):\n"
-        "        print(process, flush=True)\n"
+        "for process in call_in_processes(wait, [0.0, 0.0, 0.5, 0.5, 0.5, 0.5], n_processes=2):\n"
+        "    print(process, flush=True)\n"
     )
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asking:

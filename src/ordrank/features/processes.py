@@ -17,7 +17,6 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from typing import Any
 
 from ordrank.errors import InputError
@@ -43,25 +42,27 @@ _NOT_FOUND = (
 )
 
 
-@contextmanager
-def started(n_processes: int) -> Iterator[Callable[..., Generator[Any]]]:
-    """Start processes that wait for their work, and end them.
+def call_in_processes(
+    function: Callable[..., Any], parts: Sequence[Any], *arguments: Any, n_processes: int
+) -> Generator[Any]:
+    """Results of ``function(part, *arguments)`` for each part, in their order.
 
-    Yields
-    ------
-    callable
-        ``call(function, parts, *arguments)``, for one call: the results of ``function(part, *arguments)`` for each of
-        a sequence of parts, in their order. The function is one of a module; what it raises is raised here.
+    Parameters
+    ----------
+    function : callable
+        Of a module; what it raises is raised here.
+    parts : sequence
+        Dealt out in turn.
+    arguments
+        The same for all parts.
+    n_processes : int
     """
-    processes, command, pipe = [], [sys.executable, "-c", _COMMAND, *sys.path], subprocess.PIPE
-    environment = {**_ENVIRONMENT, **os.environ}
-    with ExitStack() as stack:
-        with _deaf_children():
-            for _ in range(n_processes):
-                process = subprocess.Popen(command, _PIPE_BYTES, stdin=pipe, stdout=pipe, env=environment)
-                processes.append(stack.enter_context(process))
-                stack.callback(process.kill)
-        yield partial(_call, processes)
+    shares = [parts[start::n_processes] for start in range(n_processes)]
+    with _started(n_processes) as processes:
+        for process, share in zip(processes, shares, strict=True):
+            _send(process, (function, share, arguments))
+        for turn in range(len(parts)):
+            yield _receive(processes[turn % n_processes])
 
 
 def serve() -> None:
@@ -89,6 +90,19 @@ def _write(pipe: int, result: Any) -> None:
 
 
 @contextmanager
+def _started(n_processes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes, command, pipe = [], [sys.executable, "-c", _COMMAND, *sys.path], subprocess.PIPE
+    environment = {**_ENVIRONMENT, **os.environ}
+    with ExitStack() as stack:
+        with _deaf_children():
+            for _ in range(n_processes):
+                process = subprocess.Popen(command, _PIPE_BYTES, stdin=pipe, stdout=pipe, env=environment)
+                processes.append(stack.enter_context(process))
+                stack.callback(process.kill)
+        yield processes
+
+
+@contextmanager
 def _deaf_children() -> Iterator[None]:
     """Let processes that start here ignore Ctrl-C: this one stops them, without a word of theirs."""
     if threading.current_thread() is not threading.main_thread():  # others may not touch signals
@@ -99,16 +113,6 @@ def _deaf_children() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _call(
-    processes: Sequence[subprocess.Popen[bytes]], function: Callable[..., Any], parts: Sequence[Any], *arguments: Any
-) -> Generator[Any]:
-    """Deal out parts in turn."""
-    for start, process in enumerate(processes):
-        _send(process, (function, parts[start :: len(processes)], arguments))
-    for turn in range(len(parts)):
-        yield _receive(processes[turn % len(processes)])
 
 
 def _send(process: subprocess.Popen[bytes], work: Any) -> None:

@@ -9,12 +9,11 @@ import hashlib
 import os
 import stat
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from ordrank._types import BadPicture, Extractor
 from ordrank.errors import InputError, UnreadablePictureError
 from ordrank.features.pictures import THUMBNAIL_SIDE, decode_picture, thumbnail
-from ordrank.features.processes import started
+from ordrank.features.processes import call_in_processes
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -89,12 +88,9 @@ class _Decoded:
         )
 
 
-Reader: TypeAlias = Callable[[Sequence[tuple[str, Path]], Extractor], Generator[ReadPicture | BadPicture]]
-
-
 def read_pictures(
     files: Sequence[tuple[str, Path]], extractor: Extractor, *, n_jobs: int = -1
-) -> Generator[ReadPicture | BadPicture]:
+) -> Iterator[ReadPicture | BadPicture]:
     """Read files one after another in the order given, on many cores and in bounded memory.
 
     Parameters
@@ -109,44 +105,19 @@ def read_pictures(
     ReadPicture or BadPicture
         One for each file.
     """
-    n_processes = _number_of_processes(len(files), n_jobs)
-    if n_processes == 1:
-        for batch in _batches(files):
-            yield from read_batch(batch, extractor)
-        return
-    with started(n_processes) as call:
-        yield from _read_elsewhere(call, files, extractor)
-
-
-@contextmanager
-def reader(n_files: int, n_jobs: int = -1) -> Iterator[Reader]:
-    """How pictures are read once, as :func:`read_pictures` does; processes for so many files start already now."""
-    n_processes = _number_of_processes(n_files, n_jobs)
-    if n_processes == 1:
-        yield partial(read_pictures, n_jobs=n_jobs)
-        return
-    with started(n_processes) as call:
-        yield partial(_read_elsewhere, call)
-
-
-def _number_of_processes(n_files: int, n_jobs: int) -> int:
     from joblib import effective_n_jobs
 
     if n_jobs == 0:
         raise InputError("n_jobs is 0; it is a number of processes, or -1 for all cores")
-    return 1 if n_files <= _FEW else min(effective_n_jobs(n_jobs), -(-n_files // _BATCH))
-
-
-def _batches(files: Sequence[Any]) -> list[Sequence[Any]]:
-    return [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
-
-
-def _read_elsewhere(
-    call: Callable[..., Generator[Any]], files: Sequence[tuple[str, Path]], extractor: Extractor
-) -> Generator[ReadPicture | BadPicture]:
-    batches = _batches([(name, os.fspath(path)) for name, path in files])  # texts are sent much faster than paths
-    for read in call(read_batch, batches, extractor):
-        yield from read
+    batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
+    n_processes = 1 if len(files) <= _FEW else min(effective_n_jobs(n_jobs), len(batches))
+    if n_processes == 1:
+        for batch in batches:
+            yield from read_batch(batch, extractor)
+        return
+    with closing(call_in_processes(read_batch, batches, extractor, n_processes=n_processes)) as results:
+        for read in results:
+            yield from read
 
 
 def read_one(path: str | os.PathLike[str], extractor: Extractor) -> ReadPicture:
@@ -157,7 +128,7 @@ def read_one(path: str | os.PathLike[str], extractor: Extractor) -> ReadPicture:
     return read
 
 
-def read_batch(files: Sequence[tuple[str, str | Path]], extractor: Extractor) -> list[ReadPicture | BadPicture]:
+def read_batch(files: Sequence[tuple[str, Path]], extractor: Extractor) -> list[ReadPicture | BadPicture]:
     """Read some files in this process."""
     read: list[ReadPicture | BadPicture] = []
     waiting: list[_Decoded | BadPicture] = []
@@ -175,7 +146,7 @@ def read_batch(files: Sequence[tuple[str, str | Path]], extractor: Extractor) ->
         return read + _with_features(waiting, extractor)
 
 
-def _decode_file(name: str, path: str | Path, side: int) -> _Decoded | BadPicture:
+def _decode_file(name: str, path: Path, side: int) -> _Decoded | BadPicture:
     try:
         data, mtime_ns = _content(path)
         decoded = decode_picture(data, side=max(side, THUMBNAIL_SIDE))
@@ -194,7 +165,7 @@ def _decode_file(name: str, path: str | Path, side: int) -> _Decoded | BadPictur
     )
 
 
-def _content(path: str | Path) -> tuple[bytes, int]:
+def _content(path: Path) -> tuple[bytes, int]:
     """Content of a file and the time of its last change."""
     try:
         _check_status(os.stat(path))  # before it is opened: to open a device may do something

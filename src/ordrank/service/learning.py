@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ordrank.collection.store import Store, read_store, write_store
 from ordrank.datasets.grades_csv import read_grades
 from ordrank.datasets.image_folder import FoundPicture, Listing, list_pictures
 from ordrank.errors import BadPicturesError, CollectionError, InputError
-from ordrank.features.reading import Reader, ReadPicture, read_pictures, reader
+from ordrank.features.reading import ReadPicture, read_pictures
 from ordrank.features.registry import find_extractor
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 # Pictures that are kept together: what an interrupt can cost.
 BATCH = 256
+Reader: TypeAlias = Callable[[Sequence[tuple[str, Path]], Extractor], Iterator[ReadPicture | BadPicture]]
 USUAL_FEATURES = "pixels"
 
 
@@ -156,30 +157,29 @@ def fit(
     listing = Listing((), (), 0) if images is None else list_pictures(images)
     header, known = _look_into(collection, grades, features)
     new = header or _new_header(collection, grades, features, images)
-    # Processes start while this one finds out whether there is something to learn.
-    with _reader(sum(found.name not in known for found in listing.files), n_jobs, scheduler, workers) as read:
-        given = (
-            {}
-            if grades is None
-            else _read_grades(grades, new, listing, known, at_least_two=header is None or header.model is None)
-        )
-        with write_store(collection, None if header else new) as store:
-            extractor = _extractor_of(store, features) if listing.files else None
-            before = store.grades_by_name()
-            intake = _take_in(store, listing, extractor, given, _while_training_loads(read), watch)
-            _check_intake(intake, len(store), strict=strict)
-            _check_grades(store.grades_by_name() | _only(given, known), intake)
-            store.set_grades(_only(given, known))
-            intake = replace(intake, regraded=_count_regraded(before, given))
-            if images is not None:
-                intake = replace(intake, missing=len(known.keys() - {found.name for found in listing.files}))
-            watch.tell("learning a distance")
-            from ordrank.collection.training import BALANCED, is_balanced, train
+    given = (
+        {}
+        if grades is None
+        else _read_grades(grades, new, listing, known, at_least_two=header is None or header.model is None)
+    )
+    with write_store(collection, None if header else new) as store:
+        extractor = _extractor_of(store, features) if listing.files else None
+        before = store.grades_by_name()
+        with _training_is_loaded(), _reader(n_jobs, scheduler, workers) as read:
+            intake = _take_in(store, listing, extractor, given, read, watch)
+        _check_intake(intake, len(store), strict=strict)
+        _check_grades(store.grades_by_name() | _only(given, known), intake)
+        store.set_grades(_only(given, known))
+        intake = replace(intake, regraded=_count_regraded(before, given))
+        if images is not None:
+            intake = replace(intake, missing=len(known.keys() - {found.name for found in listing.files}))
+        watch.tell("learning a distance")
+        from ordrank.collection.training import BALANCED, is_balanced, train
 
-            balanced = is_balanced(store) if balanced is None else balanced
-            trained = train(store, balanced=balanced, notes={"fitted": _now(), BALANCED: str(balanced)})
-            graded = int((~np.isnan(store.grades())).sum())
-            return Fitted(len(store), graded, intake, trained.chosen, trained.error)
+        balanced = is_balanced(store) if balanced is None else balanced
+        trained = train(store, balanced=balanced, notes={"fitted": _now(), BALANCED: str(balanced)})
+        graded = int((~np.isnan(store.grades())).sum())
+        return Fitted(len(store), graded, intake, trained.chosen, trained.error)
 
 
 def add(
@@ -205,8 +205,8 @@ def add(
 
     with write_store(collection) as store:
         before, placing = store.grades_by_name(), place_pictures(store)
-        read = partial(read_pictures, n_jobs=n_jobs)
-        intake = _take_in(store, listing, _extractor_of(store, None), given, read, watch, placing)
+        with _reader(n_jobs) as read:
+            intake = _take_in(store, listing, _extractor_of(store, None), given, read, watch, placing)
         store.set_grades(_only(given, known))
         intake = replace(intake, regraded=_count_regraded(before, given))
         _let_newcomers_vote(store, {found.name for found in listing.files})
@@ -282,36 +282,27 @@ def _extractor_of(store: Store, features: str | None) -> Extractor:
     return extractor
 
 
-def _while_training_loads(read: Reader) -> Reader:
-    """Load what training needs, which takes a second, while others read: from the first picture on, not before it."""
-
-    def read_and_load(files: Sequence[tuple[str, Path]], extractor: Extractor) -> Generator[ReadPicture | BadPicture]:
-        outcomes = read(files, extractor)
-        for first in islice(outcomes, 1):
-            Thread(target=import_module, args=["ordrank.collection.training"]).start()
-            yield first
-        yield from outcomes
-
-    return read_and_load
+@contextmanager
+def _training_is_loaded() -> Iterator[None]:
+    """Load what training needs, which takes a second, while other processes read."""
+    loading = Thread(target=import_module, args=["ordrank.collection.training"])
+    loading.start()
+    try:
+        yield
+    finally:
+        loading.join()
 
 
 @contextmanager
-def _reader(n_files: int, n_jobs: int, scheduler: str | None, workers: int | None) -> Iterator[Reader]:
-    """How pictures are read: by processes of this machine, which are started for so many, or by a cluster."""
+def _reader(n_jobs: int, scheduler: str | None = None, workers: int | None = None) -> Iterator[Reader]:
+    """How pictures are read: by processes of this machine, or by the workers of a cluster."""
     if scheduler is None and workers is None:
-        with reader(n_files, n_jobs) as read:
-            yield read
+        yield partial(read_pictures, n_jobs=n_jobs)
         return
-    yield partial(_read_on_cluster, scheduler, workers)
-
-
-def _read_on_cluster(
-    scheduler: str | None, workers: int | None, files: Sequence[tuple[str, Path]], extractor: Extractor
-) -> Generator[ReadPicture | BadPicture]:
     from ordrank.distributed.pictures import connected, read_pictures_on
 
     with connected(scheduler, workers) as engine:
-        yield from read_pictures_on(engine, files, extractor)
+        yield partial(read_pictures_on, engine)
 
 
 def _take_in(
@@ -333,16 +324,16 @@ def _take_in(
     if files:
         watch.tell("reading 1 picture" if len(files) == 1 else f"reading {len(files)} pictures")
     # Absolute: processes that stay from an earlier call may be in another directory.
+    outcomes = read(list(paths.items()), extractor)
     bad, done = list(listing.bad), 0
-    with closing(read(list(paths.items()), extractor)) as outcomes:
-        for batch in _batches(outcomes, BATCH):
-            pictures = [item for item in batch if isinstance(item, ReadPicture)]
-            bad += [item for item in batch if isinstance(item, BadPicture)]
-            placed = None if placing is None else placing(pictures, grades)
-            # What is added comes from anywhere; a folder that is fitted stands for itself, wherever it is now.
-            bad += store.add(pictures, paths, grades, placed, outdated=outdated, replace_namesakes=placing is None)
-            done += len(batch)
-            watch.tick(done, len(files))
+    for batch in _batches(outcomes, BATCH):
+        pictures = [item for item in batch if isinstance(item, ReadPicture)]
+        bad += [item for item in batch if isinstance(item, BadPicture)]
+        placed = None if placing is None else placing(pictures, grades)
+        # What is added comes from anywhere; a folder that is fitted stands for itself, wherever it is now.
+        bad += store.add(pictures, paths, grades, placed, outdated=outdated, replace_namesakes=placing is None)
+        done += len(batch)
+        watch.tick(done, len(files))
     unusable = len(bad) - len(listing.bad)
     return Intake(len(files) - unusable, len(listing.files) - len(files), tuple(bad), listing.ignored)
 
