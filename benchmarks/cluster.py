@@ -53,7 +53,7 @@ from ordrank.estimators.order_map import Design, Pictures, feature_map
 from ordrank.experiments.machine import describe_machine
 from ordrank.objectives import CMDSObjective
 from ordrank.objectives.locality import LocalityTerm
-from ordrank.smoothing import RidgePath, moments_of, row_blocks
+from ordrank.smoothing import SummedRegression, moments_of, row_blocks
 
 SEED = 11
 LIMIT = 10**9
@@ -216,7 +216,7 @@ def overhead_once(rows: int) -> dict[str, Any]:
         pictures = Pictures(X[drawn], positions[index[drawn]], ones[drawn])
         design = Design(pictures, feature_map(pictures.X, pictures.X, None))
         moments = moments_of(((X[p], positions[index[p]], ones[p]) for p in row_blocks(*X.shape)), np.zeros(d))
-        fit = RidgePath(pictures.X.astype(np.float64), pictures.Y, pictures.weights, moments).at(1e-3)
+        fit = SummedRegression(pictures.X.astype(np.float64), pictures.Y, pictures.weights, moments).at(1e-3)
         found = [
             random_neighbors(len(block[1]), int(start), index, SEED + place)
             for place, (block, start) in enumerate(zip(blocks, np.cumsum(counts) - counts.reshape(-1), strict=True))

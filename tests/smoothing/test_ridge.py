@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from ordrank.smoothing import RidgePath
+from ordrank.smoothing import RidgePath, SummedRegression, moments_of
 
 
 def problem(seed, n=12, p=5, weighted=True):
@@ -77,3 +77,23 @@ def test_a_sample_that_fixes_its_own_position_stays_finite():
 def test_constant_features_predict_the_mean():
     fit = RidgePath(np.ones((4, 2)), np.array([[-1.0], [-1], [1], [1]]), np.ones(4)).at(0.1)
     np.testing.assert_allclose(fit.positions, 0)
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1e-5, 1e-8])
+@pytest.mark.parametrize("copied", [False, True])
+def test_sums_give_what_all_samples_give(alpha, copied):
+    rng = np.random.default_rng(5)
+    F, weights = rng.normal(size=(60, 5)), rng.uniform(0.5, 2, size=60)
+    if copied:
+        F[:, 4] = F[:, 3]  # their scatter is singular
+    Y = rng.normal(size=(60, 2))
+    Y -= np.average(Y, axis=0, weights=weights)
+    rows = np.arange(0, 60, 3)
+    alone = RidgePath(F, Y, weights).at(alpha)
+    summed = SummedRegression(F[rows], Y[rows], weights[rows], moments_of([(F, Y, weights)], np.zeros(5))).at(alpha)
+    assert summed.ridge == pytest.approx(alone.ridge)
+    np.testing.assert_allclose(summed.coefficients(), alone.coefficients(), rtol=1e-7)
+    np.testing.assert_allclose(summed.positions, alone.positions[rows], atol=1e-9)
+    np.testing.assert_allclose(summed.errors, alone.errors[rows], atol=1e-9)
+    (A, B), (C, D) = alone.factors(np.float64), summed.factors(np.float64)
+    np.testing.assert_allclose(D @ C.T, (B @ A.T)[np.ix_(rows, rows)], atol=1e-9)

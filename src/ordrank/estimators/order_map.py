@@ -20,6 +20,7 @@ from ordrank.smoothing import (
     LinearMap,
     Moments,
     RidgePath,
+    SummedRegression,
     combined,
     graph_laplacian,
     mean_and_size,
@@ -250,7 +251,7 @@ class Design:
         pictures = self._pictures
         return RidgePath(self._features * self._scales(nu), pictures.Y, pictures.weights, groups=pictures.groups)
 
-    def path_of_all(self, samples: Samples, rows: IntArray, nu: float) -> RidgePath:
+    def path_of_all(self, samples: Samples, rows: IntArray, nu: float) -> SummedRegression:
         """The same for all samples, of which the design has only ``rows``: one pass, no features are kept.
 
         Features that are the samples themselves are multiplied in their own precision, others in double.
@@ -264,7 +265,7 @@ class Design:
         if self._rotation is not None:
             moments = moments.changed(self._rotation * self._scales(nu))
         Y, weights = samples.targets(rows)
-        return RidgePath(self._features * self._scales(nu), Y, weights, moments)
+        return SummedRegression(self._features * self._scales(nu), Y, weights, moments)
 
     def features_of(self, X: Array, nu: float) -> Array:
         """Features (n, p) of a path, where the samples of unit size (n, d) are; samples themselves keep their type."""

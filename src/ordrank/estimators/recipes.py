@@ -68,7 +68,7 @@ class Candidate:
     ----------
     recipe : Recipe
     score : float
-        What is to be small, see :attr:`~ordrank.smoothing.RidgeFit.score`.
+        What is to be small, see :attr:`~ordrank.smoothing.ridge.PathFit.score`.
     displacement : float
         Mean distance of the samples from their ideal positions.
     mistake : float or None

@@ -4,7 +4,7 @@ from ordrank.smoothing.graph import graph_laplacian
 from ordrank.smoothing.kernels import LINEAR_SHARE, KernelMap, LinearMap
 from ordrank.smoothing.left_out import left_out_distances
 from ordrank.smoothing.moments import Moments, combined, mean_and_size, moments_of, near_mean, row_blocks, size_about
-from ordrank.smoothing.ridge import RidgeFit, RidgePath
+from ordrank.smoothing.ridge import RidgeFit, RidgePath, SummedRegression
 
 __all__ = [
     "LINEAR_SHARE",
@@ -13,6 +13,7 @@ __all__ = [
     "Moments",
     "RidgeFit",
     "RidgePath",
+    "SummedRegression",
     "combined",
     "graph_laplacian",
     "left_out_distances",
