@@ -5,9 +5,11 @@ All choices are made with the training samples only, by exact leave-one-out erro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,10 @@ from ordrank._types import FloatArray
 from ordrank.estimators.ballots import Ballots, clearly_more
 from ordrank.estimators.groups import largest_group
 from ordrank.estimators.order_map import SEARCH_SAMPLES, Design, Pictures, draw_landmarks, feature_map
-from ordrank.smoothing import left_out_distances
+from ordrank.smoothing import RidgePath, left_out_distances
+from ordrank.smoothing.ridge import PathFit
+
+_Item = TypeVar("_Item")
 
 SHARPNESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 # Where that is best, larger ones are tried up to this: hardly more than copies are then alike, as in tables of words.
@@ -187,30 +192,52 @@ def _try_all(pictures: Pictures, labels: FloatArray, grids: Grids, rng: np.rando
 
 
 def _try_kernels(pictures: Pictures, ballots: Ballots, landmarks: NDArray[np.floating], grids: Grids) -> list[_Trial]:
-    """Try every recipe; of the decompositions only one is kept at a time, they are large."""
+    """Try every recipe; while samples vote in the maps of one kernel, the next is decomposed."""
     trials: list[_Trial] = []
-    waiting = list(grids.sharpnesses)
-    while waiting:
-        sharpness = waiting.pop(0)
-        design = Design(pictures, feature_map(pictures.X, landmarks, sharpness))
-        for nu in grids.nus:
-            path = design.path(nu)
-            fits = [path.at(alpha) for alpha in grids.alphas]
-            new = [
-                _Trial(Recipe(sharpness, nu, fit.alpha), fit.score, fit.displacements, place % 2 == 0)
-                for place, fit in enumerate(fits)
-            ]
-            so_far = [trial for trial in trials if (trial.recipe.nu > 0) == (nu > 0)] + new
-            asked = {id(trial) for trial in _to_be_graded(so_far)}
-            graded = [(trial, fit) for trial, fit in zip(new, fits, strict=True) if id(trial) in asked]
-            if graded:
-                of_each = ballots.errors([partial(left_out_distances, [fit], [1.0]) for _, fit in graded])
-                for (trial, _), errors in zip(graded, of_each, strict=True):
-                    trial.errors = errors
-            trials += new
+    sharpnesses = list(grids.sharpnesses)
+    while sharpnesses:
+        for sharpness, nu, path in _ahead(_paths(pictures, landmarks, sharpnesses, grids.nus)):
+            rivals = [trial for trial in trials if (trial.recipe.nu > 0) == (nu > 0)]
+            trials += _try_ridges(sharpness, nu, [path.at(alpha) for alpha in grids.alphas], rivals, ballots)
         best = min(trials, key=lambda trial: trial.score).recipe.sharpness
-        if grids.sharper and not waiting and best is not None and best == sharpness and best < SHARPEST:
-            waiting.append(2 * best)
+        is_last = grids.sharper and best == sharpnesses[-1]
+        sharpnesses = [2 * best] if is_last and best is not None and best < SHARPEST else []
+    return trials
+
+
+def _paths(
+    pictures: Pictures, landmarks: NDArray[np.floating], sharpnesses: Sequence[float | None], nus: Sequence[float]
+) -> Iterator[tuple[float | None, float, RidgePath]]:
+    """Decompositions for each kernel and weight of the graph, one at a time: they are large."""
+    for sharpness in sharpnesses:
+        design = Design(pictures, feature_map(pictures.X, landmarks, sharpness))
+        for nu in nus:
+            yield sharpness, nu, design.path(nu)
+
+
+def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
+    """The same items, each made in a thread while the one before it is used."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item
+
+
+def _try_ridges(
+    sharpness: float | None, nu: float, fits: Sequence[PathFit], rivals: Sequence[_Trial], ballots: Ballots
+) -> list[_Trial]:
+    """Trials of one kernel; only of those that may win against their rivals are the grades asked for."""
+    trials = [
+        _Trial(Recipe(sharpness, nu, fit.alpha), fit.score, fit.displacements, place % 2 == 0)
+        for place, fit in enumerate(fits)
+    ]
+    asked = {id(trial) for trial in _to_be_graded([*rivals, *trials])}
+    graded = [(trial, fit) for trial, fit in zip(trials, fits, strict=True) if id(trial) in asked]
+    if graded:
+        of_each = ballots.errors([partial(left_out_distances, [fit], [1.0]) for _, fit in graded])
+        for (trial, _), errors in zip(graded, of_each, strict=True):
+            trial.errors = errors
     return trials
 
 
