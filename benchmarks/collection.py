@@ -37,7 +37,7 @@ from ordrank.features.reading import ReadPicture
 
 SIZE, NOISE, QUALITY = 256, 6.0, 90
 DRAWN_TOGETHER = 125
-ROUNDS = 3
+ROUNDS = 7
 QUESTION_PICTURES = 100_000
 
 PILLOW_ALONE = """

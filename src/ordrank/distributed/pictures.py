@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -62,7 +63,8 @@ def read_pictures_on(
         there = engine.once(itself, extractor)
         waiting: deque[Any] = deque()
         for start in range(0, len(files), BATCH):
-            waiting.append(engine.once(read_batch, files[start : start + BATCH], there))
+            batch = [(name, os.fspath(path)) for name, path in files[start : start + BATCH]]
+            waiting.append(engine.once(read_batch, batch, there))
             if len(waiting) >= WINDOW:
                 yield from waiting.popleft().result()
         while waiting:

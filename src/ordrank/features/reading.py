@@ -109,7 +109,8 @@ def read_pictures(
 
     if n_jobs == 0:
         raise InputError("n_jobs is 0; it is a number of processes, or -1 for all cores")
-    batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
+    named = [(name, os.fspath(path)) for name, path in files]  # texts are sent much faster than paths
+    batches = [named[start : start + _BATCH] for start in range(0, len(named), _BATCH)]
     n_processes = 1 if len(files) <= _FEW else min(effective_n_jobs(n_jobs), len(batches))
     if n_processes == 1:
         for batch in batches:
@@ -122,13 +123,13 @@ def read_pictures(
 
 def read_one(path: str | os.PathLike[str], extractor: Extractor) -> ReadPicture:
     """Read a single file, or raise an :class:`UnreadablePictureError` that names it."""
-    (read,) = read_batch([(os.fspath(path), Path(path))], extractor)
+    (read,) = read_batch([(os.fspath(path), os.fspath(path))], extractor)
     if isinstance(read, BadPicture):
         raise UnreadablePictureError(f"{read.name} {read.reason}")
     return read
 
 
-def read_batch(files: Sequence[tuple[str, Path]], extractor: Extractor) -> list[ReadPicture | BadPicture]:
+def read_batch(files: Sequence[tuple[str, str]], extractor: Extractor) -> list[ReadPicture | BadPicture]:
     """Read some files in this process."""
     read: list[ReadPicture | BadPicture] = []
     waiting: list[_Decoded | BadPicture] = []
@@ -146,7 +147,7 @@ def read_batch(files: Sequence[tuple[str, Path]], extractor: Extractor) -> list[
         return read + _with_features(waiting, extractor)
 
 
-def _decode_file(name: str, path: Path, side: int) -> _Decoded | BadPicture:
+def _decode_file(name: str, path: str, side: int) -> _Decoded | BadPicture:
     try:
         data, mtime_ns = _content(path)
         decoded = decode_picture(data, side=max(side, THUMBNAIL_SIDE))
@@ -165,14 +166,14 @@ def _decode_file(name: str, path: Path, side: int) -> _Decoded | BadPicture:
     )
 
 
-def _content(path: Path) -> tuple[bytes, int]:
+def _content(path: str) -> tuple[bytes, int]:
     """Content of a file and the time of its last change."""
     try:
         _check_status(os.stat(path))  # before it is opened: to open a device may do something
-        with open(path, "rb", opener=_open_without_waiting) as stream:
+        with open(path, "rb", buffering=0, opener=_open_without_waiting) as stream:
             status = os.fstat(stream.fileno())
             _check_status(status)
-            return stream.read(status.st_size), status.st_mtime_ns
+            return stream.readall(), status.st_mtime_ns
     except (FileNotFoundError, NotADirectoryError):
         raise UnreadablePictureError("vanished before it was read") from None
     except MemoryError:
