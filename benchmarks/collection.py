@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import compileall
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,12 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
+def undisturbed_seconds(command: Sequence[str]) -> float:
+    """Time of a command that begins when what others have written is on the disk."""
+    os.sync()
+    return seconds(lambda: run(command))
+
+
 def ordrank(*arguments: object) -> list[str]:
     """Return a command line."""
     return [sys.executable, "-m", "ordrank", *map(str, arguments)]
@@ -114,12 +121,16 @@ def reading(work: Path, n: int) -> dict[str, Any]:
     draw_photographs(folder, n)
     script = work / "pillow_alone.py"
     script.write_text(PILLOW_ALONE)
-    pillow, fit, ninth, few = [], [], [], few_grades(folder)
+    pillow: list[float] = []
+    fit: list[float] = []
+    ninth: list[float] = []
+    few = few_grades(folder)
     run([sys.executable, str(script), str(folder)])  # the files are in memory for both
     for _ in range(ROUNDS):
-        pillow.append(seconds(lambda: run([sys.executable, str(script), str(folder)])))
-        fit.append(seconds(lambda: run(fit_command(folder, work / f"reading-{time.time_ns()}"))))
-        ninth.append(seconds(lambda: run(fit_command(folder, work / f"reading-{time.time_ns()}", few))))
+        pillow.append(undisturbed_seconds([sys.executable, str(script), str(folder)]))
+        for times, grades in ((fit, None), (ninth, few)):
+            with tempfile.TemporaryDirectory(dir=work) as room:
+                times.append(undisturbed_seconds(fit_command(folder, Path(room) / "collection", grades)))
     return {
         "pictures": n,
         "bytes_per_picture": round(sum(file.stat().st_size for file in folder.iterdir()) / n),
