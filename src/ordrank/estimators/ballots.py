@@ -11,9 +11,9 @@ from itertools import chain, pairwise
 import numpy as np
 from joblib import cpu_count
 from numpy.typing import DTypeLike, NDArray
-from sklearn.metrics.pairwise import euclidean_distances
 
 from ordrank._types import FloatArray, IntArray
+from ordrank.smoothing import squared_distances
 from ordrank.votes import count_votes, medians_of_first, vote_weights
 
 MOST_VOTES = 101
@@ -174,8 +174,7 @@ class _Block:
     def appearance(self) -> NDArray[np.floating]:
         """Squared distances (q, n), computed in the thread that asks first."""
         if self._appearance is None:
-            squared = euclidean_distances(self._X[self.rows], self._X, squared=True)
-            self._appearance = squared.astype(self._dtype, copy=False)
+            self._appearance = squared_distances(self._X[self.rows], self._X).astype(self._dtype, copy=False)
         return self._appearance
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
-from sklearn.pipeline import Pipeline
 
 from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import backend_of, is_tensor
@@ -31,6 +29,8 @@ def fit_metric(metric: Any, X: Any, labels: FloatArray, unlabeled: Any = None, g
 
     Groups (n,) are told to those that choose by leaving samples out.
     """
+    from sklearn.pipeline import Pipeline  # late, as below: who fits a metric alone needs none of it
+
     if isinstance(metric, str):
         return
     last = metric[-1] if isinstance(metric, Pipeline) else metric
@@ -159,6 +159,8 @@ def _by_folds(
 
 def _folds(labels: OrdinalLabels, groups: IntArray | None) -> list[tuple[IntArray, IntArray]]:
     """Five folds, of whole groups, or with every label in each where there are enough samples."""
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+
     if groups is not None:
         folds = GroupKFold(min(FOLDS, len(np.unique(groups))), shuffle=True, random_state=0)
         return list(folds.split(labels.index, labels.index, groups))

@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ordrank._types import Array, FloatArray, IntArray, Ranking
@@ -180,6 +179,8 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
 
     def score(self, X: ArrayLike | Array, y: ArrayLike | Array, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R² of the estimated grades, as for every scikit-learn regressor."""
+        from sklearn.metrics import r2_score  # late: it loads much that nobody else needs
+
         queries = self._queries(X)
         values = self._labels.encode(y)
         return float(r2_score(values, self._grade(queries), sample_weight=sample_weight))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse.linalg
 from numpy.typing import ArrayLike
 
@@ -63,7 +62,7 @@ def classical_mds(D: ArrayLike, n_components: int, weights: ArrayLike | None = N
     counts = np.ones(len(matrix)) if weights is None else np.asarray(weights, dtype=np.float64)
     root = np.sqrt(counts)
     B = double_center(matrix, counts) * root[:, None] * root[None, :]
-    values, vectors = scipy.linalg.eigh(B)
+    values, vectors = np.linalg.eigh(B)
     values, vectors = values[::-1], vectors[:, ::-1]
 
     # Rounding leaves eigenvalues of either sign where exact arithmetic has zeros.

@@ -1,7 +1,7 @@
 """Smooth maps from pictures to positions, with exact leave-one-out errors: kernels, a graph, ridge regression."""
 
 from ordrank.smoothing.graph import graph_laplacian
-from ordrank.smoothing.kernels import LINEAR_SHARE, KernelMap, LinearMap
+from ordrank.smoothing.kernels import LINEAR_SHARE, KernelMap, LinearMap, squared_distances
 from ordrank.smoothing.left_out import left_out_distances
 from ordrank.smoothing.moments import Moments, combined, mean_and_size, moments_of, near_mean, row_blocks, size_about
 from ordrank.smoothing.ridge import RidgeFit, RidgePath, SummedRegression
@@ -22,4 +22,5 @@ __all__ = [
     "near_mean",
     "row_blocks",
     "size_about",
+    "squared_distances",
 ]

@@ -133,5 +133,12 @@ def _products_and_squares(X: Array, Y: Array) -> tuple[Array, Array]:
     return products, squared
 
 
+def squared_distances(X: Array, Y: Array) -> Array:
+    """Squared distances between the rows of X (n, d) and Y (m, d), on one device, in double precision."""
+    squared = _products_and_squares(X, Y)[1]
+    squared[squared < 0] = 0  # by rounding
+    return squared
+
+
 def _gaussian(squared: Array, sharpness: float) -> Array:
     return backend_of(squared).exp((-0.5 * sharpness) * squared)

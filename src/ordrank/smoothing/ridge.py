@@ -16,7 +16,7 @@ from ordrank.smoothing.moments import Moments
 
 _RANK = 1e-12
 # No eigenvalue exceeds the scatter, so that 1/α bounds the condition: from here on a Cholesky factor, which takes a
-# tenth of the time of eigenvectors, is as good even for sums of products in single precision.
+# fraction of the time of eigenvectors, is as good even for sums of products in single precision.
 _SAFE_RIDGE = 1e-6
 # A sample that determines its own position (leverage 1) has no leave-one-out error; this keeps it finite.
 _LEAST_FREEDOM = 1e-9
