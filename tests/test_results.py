@@ -122,8 +122,8 @@ def cost_lines():
     found = json.loads((RESULTS / "collection.json").read_text())
     reading, memory, question = found["reading"], found["memory"], found["question"]
     all_graded, ninth = reading["fit_over_pillow"], reading["fit_with_a_ninth_graded_over_pillow"]
-    yield f"| `ordrank fit` of {reading['pictures']:,} JPEGs of 256 × 256 | {all_graded:.1f} times as long |"
-    yield f"| the same with a ninth of them graded | {ninth:.1f} times as long |"
+    yield f"| `ordrank fit` of {reading['pictures']:,} JPEGs of 256 × 256 | {all_graded:.2f} times as long |"
+    yield f"| the same with a ninth of them graded | {ninth:.2f} times as long |"
     growth = memory["growth_beyond_the_feature_matrix"]
     yield f"| four times as many pictures | {growth:.0%} more memory, beyond the features themselves |"
     yield f"| `ordrank rank` on {question['pictures']:,} pictures, from the shell | {question['seconds']:.1f} s |"

@@ -173,7 +173,8 @@ def test_the_local_term_sees_all_samples(request):
 
 
 @pytest.mark.parametrize("kind", ["linear", "rbf"])
-def test_a_fit_holds_no_copy_of_the_samples(kind):
+def test_a_fit_holds_no_copy_of_the_samples(kind, monkeypatch):
+    monkeypatch.setattr(order_map, "MOST_THREADS", 2)  # each holds blocks of its own
     X, y = noisy(60_000, 64, np.float32)
     metric = OrdinalMetric(kernel=kind, sharpness="auto" if kind == "linear" else 1.0, alpha=1e-4, locality=0.2)
     if kind == "rbf":
