@@ -67,12 +67,9 @@ class RidgePath(Regression):
     def __init__(self, F: FloatArray, Y: FloatArray, weights: FloatArray, groups: IntArray | None = None) -> None:
         super().__init__(F, Y, weights, groups=groups)
         in_features = F.shape[1] <= len(F)
-        self.spectrum, self.vectors = spectrum_of(
-            self.centred.T @ self.centred if in_features else self.centred @ self.centred.T
-        )
-        self.basis: FloatArray = self.vectors
-        if in_features:
-            self.basis = self.centred @ (self.vectors / np.sqrt(self.spectrum))
+        gram = self.centred.T @ self.centred if in_features else self.centred @ self.centred.T
+        self.spectrum, vectors = spectrum_of(gram)
+        self.basis: FloatArray = self.centred @ (vectors / np.sqrt(self.spectrum)) if in_features else vectors
         self.squared_basis: FloatArray = self.basis**2
         self.along: FloatArray = self.basis.T @ (self.root[:, None] * Y)
         self.scatter = float(self.spectrum.sum())
