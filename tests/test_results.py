@@ -294,6 +294,8 @@ def test_the_page_is_of_use_soon_and_its_map_moves():
 
 def test_collections_cost_what_they_may():
     found = json.loads((RESULTS / "collection.json").read_text())
+    assert (found["reading"]["pictures"], found["machine"]["cores"]) == (10_000, 2)
+    assert found["reading"]["fit_over_pillow"] <= 1.5
     assert found["memory"]["growth_beyond_the_feature_matrix"] <= 0.2
     assert found["question"]["seconds_beyond_start_and_imports"] < 2
     search = {row["data"]: row for row in json.loads((RESULTS / "search.json").read_text())["search"]}

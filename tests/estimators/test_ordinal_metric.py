@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 from ordrank import OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError, RepairedDistancesWarning
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import graph_laplacian
+from ordrank.smoothing import Lens, graph_laplacian
 from ordrank.smoothing.kernels import kernel
 
 FIXED = {
@@ -66,14 +66,17 @@ def test_the_linear_map_minimises_the_stated_objective(graded):
         assert objective(best + 1e-3 * rng.normal(size=best.shape)) > metric.objective_
 
 
+@pytest.mark.parametrize("lens", [False, True])
 @pytest.mark.parametrize("nu", [0.0, 30.0])
-def test_the_kernel_map_minimises_the_stated_objective(graded, nu):
+def test_the_kernel_map_minimises_the_stated_objective(graded, nu, lens):
     X, y = graded
     others = X + 0.1
-    metric = OrdinalMetric(kernel="rbf", sharpness=0.5, alpha=0.05, nu=nu, locality=0.0).fit(X, y, unlabeled=others)
+    given = {"kernel": "rbf", "sharpness": 0.5, "alpha": 0.05, "nu": nu, "locality": 0.0, "lens": lens}
+    metric = OrdinalMetric(**given).fit(X, y, unlabeled=others)
     unit = (np.vstack([X, others] if nu else [X]) - metric.mean_) / metric.size_
     Y = metric.label_positions_[np.searchsorted(metric.labels_, y)]
-    K, G = kernel(unit, metric.landmarks_, 0.5), graph_laplacian(unit)
+    seen = Lens(metric.lens_directions_, metric.lens_stretches_, metric.lens_size_)(unit)
+    K, G = kernel(seen, metric.landmarks_, 0.5), graph_laplacian(unit)
     # Features in which the middle term is a plain ridge, and their mean square.
     root = np.linalg.cholesky(kernel(metric.landmarks_, metric.landmarks_, 0.5) + 1e-10 * np.eye(len(unit)))
     F = np.linalg.solve(root, K.T).T
@@ -410,4 +413,41 @@ def test_a_default_fit_decomposes_once_for_every_kernel_and_graph(monkeypatch):
     metric = OrdinalMetric().fit(X, y)
     taken = sum(candidate.share > 0 for candidate in metric.candidates_)
     calls.remove(len(metric.labels_))  # to place the labels
-    assert len(calls) == 8 + taken  # a linear map and seven kernels, then those of the mean; every ridge shares them
+    bent = len(metric.sharpnesses_)
+    # A linear map and seven kernels, those of the mean, the lens, kernels of the mean through it; ridges share them.
+    assert len(calls) == 8 + taken + 2 + bent
+
+
+# --- the lens ------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_chosen_through_the_lens(graded):
+    X, y = graded
+    seen, plain = OrdinalMetric(kernel="rbf").fit(X, y), OrdinalMetric(kernel="rbf", lens=False).fit(X, y)
+    assert seen.candidates_ == plain.candidates_
+    assert seen.locality_ == plain.locality_
+    np.testing.assert_array_equal(seen.neighborhoods_.indices, plain.neighborhoods_.indices)
+    assert len(seen.lens_stretches_) == X.shape[1]
+    assert len(plain.lens_stretches_) == 0
+    assert np.abs(seen.transform(X) - plain.transform(X)).max() > 1e-3
+
+
+def test_more_samples_than_are_drawn_are_seen_as_they_are(monkeypatch, graded):
+    X, y = graded
+    monkeypatch.setattr("ordrank.estimators.order_fit.SEARCH_SAMPLES", 60)
+    assert len(OrdinalMetric(kernel="rbf").fit(X, y).lens_stretches_) == 0
+
+
+def test_the_lens_helps_where_things_of_one_grade_look_different():
+    """Things of three grades, each seen from many sides; how a side changes the look is the same for all."""
+    errors = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        things, grades, thing = rng.normal(size=(20, 10)), np.arange(20) % 3, np.arange(600) % 20
+        sides = 0.5 * rng.normal(size=(600, 3)) @ rng.normal(size=(3, 20))
+        X = np.hstack([things[thing], np.zeros((600, 10))]) + sides
+        y = grades[thing].astype(float)
+        rankers = [OrdinalRanker(OrdinalMetric(lens=lens)).fit(X[:60], y[:60]) for lens in (True, False)]
+        errors.append([np.abs(ranker.predict(X[60:]) - y[60:]).mean() for ranker in rankers])
+    seen, plain = np.mean(errors, axis=0)
+    assert seen < 0.8 * plain

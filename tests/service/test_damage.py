@@ -84,7 +84,7 @@ class TestModelFiles:
 
     @pytest.mark.parametrize(
         "change",
-        [{"format": 3}, {"format": None}, {"fingerprint": "pixels:9;version=1"}, {"sha256": "0" * 64}],
+        [{"format": 2}, {"format": 99}, {"format": None}, {"fingerprint": "pixels:9;version=1"}, {"sha256": "0" * 64}],
         ids=str,
     )
     def test_another_description_whose_checksum_is_right(self, trained, change):

@@ -18,13 +18,14 @@ from ordrank.errors import CollectionError
 from ordrank.estimators import OrdinalMetric
 from ordrank.pages import write_files
 
-FORMAT = 2
+FORMAT = 3
 _ARRAYS = ("mean_", "labels_", "label_positions_", "order_components_", "offset_")
-_ARRAYS_OF_KERNEL = ("landmarks_", "coefficients_")
+_ARRAYS_OF_KERNEL = ("lens_directions_", "lens_stretches_", "landmarks_", "coefficients_")
 _NUMBERS = (
     "size_",
     "sharpness_",
     "sharpnesses_",
+    "lens_size_",
     "alpha_",
     "nu_",
     "locality_",

@@ -33,7 +33,7 @@ from ordrank.estimators.ordered_metric import OrderedMetric
 from ordrank.estimators.parameters import is_auto
 from ordrank.estimators.recipes import ALPHAS, NUS, SHARPNESSES, Candidate, Grids, Recipe, choose_recipes
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import RidgeFit, left_out_distances
+from ordrank.smoothing import Lens, RidgeFit, left_out_distances, lens_of
 
 USUAL_COMPONENTS = 2
 # Up to so many samples the kernel is exact; beyond, Nyström's with so many landmarks.
@@ -52,7 +52,7 @@ FEW_SAMPLES = 1000
 # Unlabelled samples for each labelled one, below which they are too few to shape a map.
 FEW_UNLABELED = 0.1
 
-OF_THE_MAP = ("order_components_", "landmarks_", "coefficients_")
+OF_THE_MAP = ("order_components_", "lens_directions_", "lens_stretches_", "landmarks_", "coefficients_")
 
 _ONE_FIT_AT_A_TIME = Lock()
 
@@ -66,6 +66,7 @@ class OrderFit(OrderedMetric):
     mu: float
     locality: float | Literal["auto"]
     n_neighbors: int
+    lens: bool
     kernel: Literal["auto", "linear", "rbf"]
     sharpness: float | Literal["auto"]
     nu: float | Literal["auto"]
@@ -165,17 +166,25 @@ class OrderFit(OrderedMetric):
             delattr(self, name)  # of an earlier fit of another kind
         exact = max(len(pictures.X), len(everything)) <= EXACT_SAMPLES
         landmarks = pictures.X if exact else draw_landmarks(pictures.X, LANDMARKS, rng)
+        lens = None
+        if self.lens and self.kernel_ == "rbf" and len(rows) == len(everything):
+            lens = lens_of(pictures.labelled, everything.labels(rows), pictures.weights)
         maps: list[OrderMap] = []
         fits: list[RidgeFit] = []
         for recipe in recipes:
             design = Design(pictures, feature_map(pictures.X, landmarks, recipe.sharpness))
             fits.append(self._fit_design(design, recipe, everything, rows))
-            B = self._coefficients(fits[-1], design, everything)
-            maps.append(design.order_map(B, fits[-1].path.feature_mean, recipe.nu))
+            shown = fits[-1]
+            if lens is not None and recipe.sharpness is not None:
+                # It was shaped by all samples, and so says nothing honest of any that is left out.
+                design = Design(pictures, feature_map(pictures.X, landmarks, recipe.sharpness, lens))
+                shown = design.path(recipe.nu).at(recipe.alpha)
+            B = self._coefficients(shown, design, everything)
+            maps.append(design.order_map(B, shown.path.feature_mean, recipe.nu))
             if pictures.groups is not None and len(rows) < len(everything):
                 # What a whole group has added to sums over all samples is not known: the drawn ones tell.
                 fits[-1] = design.path(recipe.nu).at(recipe.alpha)
-        self._keep(OrderMap.mean(maps, list(recipes.values())), landmarks)
+        self._keep(OrderMap.mean(maps, list(recipes.values())), lens, landmarks)
         return fits
 
     def _fit_design(self, design: Design, recipe: Recipe, everything: Samples, rows: IntArray) -> RidgeFit:
@@ -209,14 +218,18 @@ class OrderFit(OrderedMetric):
         self._record(result, "Raise max_iter, or lower mu.")
         return np.asarray(backend_of(result.x).to_numpy(result.x), dtype=np.float64).reshape(self.n_components_, -1).T
 
-    def _keep(self, order: OrderMap, landmarks: NDArray[np.floating]) -> None:
+    def _keep(self, order: OrderMap, lens: Lens | None, landmarks: NDArray[np.floating]) -> None:
         """Keep what ``transform`` needs."""
         # Rows one after the other, as they come back from a file or from a cluster: products then have the same digits.
         self.order_components_ = np.ascontiguousarray(order.slope.T / self.size_, dtype=landmarks.dtype)
         self.offset_ = order.offset
         self.sharpnesses_ = tuple(order.coefficients)
+        lens = lens or Lens.plain(landmarks.shape[1])
+        self.lens_size_ = lens.size
         if order.coefficients:
-            self.landmarks_ = landmarks
+            self.lens_directions_ = np.ascontiguousarray(lens.directions, dtype=landmarks.dtype)
+            self.lens_stretches_ = lens.stretches.astype(landmarks.dtype)
+            self.landmarks_ = lens(landmarks).astype(landmarks.dtype)
             self.coefficients_ = np.stack(list(order.coefficients.values())).astype(landmarks.dtype)
 
     def _choose_locality(

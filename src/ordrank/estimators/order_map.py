@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 from ordrank._types import Array, FloatArray, IntArray
 from ordrank.backend import as_given, backend_of, is_tensor
 from ordrank.smoothing import (
-    LINEAR_SHARE,
     KernelMap,
+    Lens,
     LinearMap,
     Moments,
     RidgePath,
@@ -195,7 +195,10 @@ class Samples:
 class OrderMap:
     r"""A map of samples of unit size to positions.
 
-    .. math:: f(x) = W^Tx + \sum_\omega C_\omega^T\left[\exp\left(-\tfrac\omega2\|x - l_i\|^2\right)\right]_i - o
+    .. math:: f(x) = W^Tx
+              + \sum_\omega C_\omega^T\left[\exp\left(-\tfrac\omega2\|\ell(x - l_i)\|^2\right)\right]_i - o
+
+    for a lens ℓ.
 
     Attributes
     ----------
@@ -295,7 +298,7 @@ class Design:
         if isinstance(features, LinearMap):
             return OrderMap(features.on_samples(B), offset, {})
         C = features.on_landmarks(B)
-        return OrderMap(LINEAR_SHARE * features.landmarks.T @ C, offset, {features.sharpness: C})
+        return OrderMap(features.on_samples(C), offset, {features.sharpness: C})
 
     @property
     def _plain(self) -> bool:
@@ -309,10 +312,10 @@ class Design:
 
 
 def feature_map(
-    X: NDArray[np.floating], landmarks: NDArray[np.floating], sharpness: float | None
+    X: NDArray[np.floating], landmarks: NDArray[np.floating], sharpness: float | None, lens: Lens | None = None
 ) -> LinearMap | KernelMap:
     """Features of all samples X (N, d) themselves, or of a kernel with landmarks (m, d) if it has a sharpness."""
-    return LinearMap(X) if sharpness is None else KernelMap(landmarks, sharpness)
+    return LinearMap(X) if sharpness is None else KernelMap(landmarks, sharpness, lens)
 
 
 def draw_landmarks(X: NDArray[np.floating], n_landmarks: int, rng: np.random.Generator) -> NDArray[np.floating]:

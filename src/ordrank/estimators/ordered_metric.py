@@ -16,7 +16,7 @@ from ordrank.errors import InputError
 from ordrank.estimators.learned_metric import LearnedMetric
 from ordrank.estimators.linear_metric import MahalanobisDistance
 from ordrank.estimators.order_map import unit_size
-from ordrank.smoothing import row_blocks
+from ordrank.smoothing import Lens, row_blocks
 from ordrank.smoothing.kernels import gaussians
 
 
@@ -44,6 +44,9 @@ class OrderedMetric(LearnedMetric):
     mean_: Array
     offset_: Array
     order_components_: Array
+    lens_directions_: Array
+    lens_stretches_: Array
+    lens_size_: float
     landmarks_: Array
     coefficients_: Array
 
@@ -74,9 +77,10 @@ class OrderedMetric(LearnedMetric):
         order = order - as_given(self.offset_, unit)
         if not self.sharpnesses_:
             return order
+        lens = Lens(self.lens_directions_, self.lens_stretches_, self.lens_size_).beside(unit)
         landmarks, coefficients = as_given(self.landmarks_, unit), as_given(self.coefficients_, unit)
         for rows in row_blocks(len(unit), len(landmarks), backend.blocks_at_once(unit)):
-            bends = gaussians(unit[rows], landmarks, self.sharpnesses_)
+            bends = gaussians(lens(unit[rows]), landmarks, self.sharpnesses_)
             for bend, weights in zip(bends, coefficients, strict=True):
                 order[rows] += backend.product(bend, weights)
         return order

@@ -39,7 +39,8 @@ class OrdinalMetric(OrderFit):
     α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
     one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Up to 300
     samples do not tell for certain which kernel is best: f is then a mean over kernels, each with the ridge that suits
-    it, in proportion to how probable they are. Of more than 1500 samples as many are drawn to choose by, and all are
+    it, in proportion to how probable they are. Kernels see up to 1500 samples through a lens, shaped by the differences
+    between near samples of one grade and of different grades. Of more samples 1500 are drawn to choose by, and all are
     learned from, a block at a time: X is never copied as a whole and may be a ``numpy.memmap``, except with μ > 0.
     ``transform`` gives f in the first s columns and λ times the samples of unit size in the other d.
 
@@ -59,6 +60,9 @@ class OrdinalMetric(OrderFit):
         λ: the share of the original distance.
     n_neighbors : int, default=5
         Target neighbours of each sample, for the local term.
+    lens : bool, default=True
+        Whether Gaussians see the samples through a lens that brings those of different grades further apart, see
+        :func:`~ordrank.smoothing.lens_of`; of up to 1500 samples.
     kernel : {"auto", "linear", "rbf"}, default="auto"
         ``"rbf"`` is a Gaussian and a linear part, see :class:`~ordrank.smoothing.KernelMap`.
     sharpness : float or "auto", default="auto"
@@ -100,10 +104,14 @@ class OrdinalMetric(OrderFit):
         Linear part of f: ``order_components_ @ (x - mean_) - offset_``.
     landmarks_, sharpnesses_, coefficients_ : ndarray of shape (m, d), J numbers, and ndarray of shape (J, m, s)
         Of a kernel map: for each sharpness ω the Gaussians ``exp(-ω/2 * squared_distance(x, landmarks_)) @
-        coefficients_[j]`` are added, for x of unit size.
+        coefficients_[j]`` are added, for x of unit size and, like the landmarks, through the lens.
+    lens_directions_, lens_stretches_, lens_size_ : ndarray of shape (r, d) and (r,), and float
+        Of a kernel map: along each of these directions the lens makes differences so many times as large, and leaves
+        them as they are across; then all are divided by the size. No directions without a lens.
     neighborhoods_ : Neighborhoods
         Nearest neighbours of training samples (of those with a weight), each left out of the fit, alone or with its
-        group, among all of them or among 1500 that were drawn; only if ``mu`` is 0.
+        group, among all of them or among 1500 that were drawn; only if ``mu`` is 0. They, like all choices, are of a
+        fit without lens: samples that have shaped it would look better than new ones.
     components_ : ndarray of shape (s + d, d)
         Of a linear map only: ``transform`` is the product with it, up to a constant.
     label_repair_, negative_mass_
@@ -134,6 +142,7 @@ class OrdinalMetric(OrderFit):
         mu: float = 0.0,
         locality: float | Literal["auto"] = "auto",
         n_neighbors: int = 5,
+        lens: bool = True,
         kernel: Literal["auto", "linear", "rbf"] = "auto",
         sharpness: float | Literal["auto"] = "auto",
         nu: float | Literal["auto"] = "auto",
@@ -152,6 +161,7 @@ class OrdinalMetric(OrderFit):
         self.mu = mu
         self.locality = locality
         self.n_neighbors = n_neighbors
+        self.lens = lens
         self.kernel = kernel
         self.sharpness = sharpness
         self.nu = nu

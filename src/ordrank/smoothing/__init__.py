@@ -1,14 +1,17 @@
 """Smooth maps from pictures to positions, with exact leave-one-out errors: kernels, a graph, ridge regression."""
 
+from ordrank.smoothing.grades_apart import lens_of
 from ordrank.smoothing.graph import graph_laplacian
 from ordrank.smoothing.kernels import LINEAR_SHARE, KernelMap, LinearMap, squared_distances
 from ordrank.smoothing.left_out import left_out_distances
+from ordrank.smoothing.lens import Lens
 from ordrank.smoothing.moments import Moments, combined, mean_and_size, moments_of, near_mean, row_blocks, size_about
 from ordrank.smoothing.ridge import RidgeFit, RidgePath, SummedRegression
 
 __all__ = [
     "LINEAR_SHARE",
     "KernelMap",
+    "Lens",
     "LinearMap",
     "Moments",
     "RidgeFit",
@@ -17,6 +20,7 @@ __all__ = [
     "combined",
     "graph_laplacian",
     "left_out_distances",
+    "lens_of",
     "mean_and_size",
     "moments_of",
     "near_mean",

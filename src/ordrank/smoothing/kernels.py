@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ordrank._types import Array, FloatArray
 from ordrank.backend import as_given, backend_of
+from ordrank.smoothing.lens import Lens
 
 LINEAR_SHARE = 0.25
 # Added to the landmarks' own kernel: copies among them must not make its matrix singular.
@@ -74,13 +75,14 @@ class KernelMap:
     landmarks : ndarray of shape (m, d)
     sharpness : float
         ω; the larger, the more local.
-
+    lens : Lens, optional
+        Through which samples and landmarks are seen.
     """
 
-    def __init__(self, landmarks: NDArray[np.floating], sharpness: float) -> None:
-        self.landmarks: Array = landmarks
-        self.sharpness = sharpness
-        own = kernel(landmarks, landmarks, sharpness)
+    def __init__(self, landmarks: NDArray[np.floating], sharpness: float, lens: Lens | None = None) -> None:
+        self.lens, self.sharpness = lens or Lens.plain(landmarks.shape[1]), sharpness
+        self.landmarks: Array = self.lens(landmarks)
+        own = kernel(self.landmarks, self.landmarks, sharpness)
         own[np.diag_indices_from(own)] += _JITTER * np.median(own.diagonal())
         root, identity = np.linalg.cholesky(own), np.eye(len(own))
         # Products with the inverse are shared by all cores, solutions of triangular systems are not.
@@ -88,7 +90,7 @@ class KernelMap:
 
     def features(self, X: Array) -> Array:
         """Samples (n, d) to features (n, m)."""
-        values, width = kernel(X, self.landmarks, self.sharpness), len(self.landmarks)
+        values, width = kernel(self.lens(X), self.landmarks, self.sharpness), len(self.landmarks)
         features = backend_of(X).empty(values.shape, values)
         step = -(-width // _STRIPS)
         for start in range(0, width, step):
@@ -100,11 +102,16 @@ class KernelMap:
         """The same map, for samples that are where X is."""
         moved = copy(self)
         moved.landmarks, moved._inverse = as_given(self.landmarks, X), as_given(self._inverse, X)
+        moved.lens = self.lens.beside(X)
         return moved
 
     def on_landmarks(self, B: FloatArray) -> FloatArray:
         """Coefficients of the kernel with the landmarks, (m, s), from those of the features."""
         return np.asarray(self._inverse.T @ B)
+
+    def on_samples(self, C: FloatArray) -> FloatArray:
+        """Coefficients of the samples in the linear part, (d, s), from those of the kernel."""
+        return np.asarray(self.lens(LINEAR_SHARE * C.T @ self.landmarks).T)
 
 
 def kernel(X: Array, Y: Array, sharpness: float) -> Array:
