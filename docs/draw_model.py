@@ -26,6 +26,7 @@ def main() -> None:
     pictures = {
         "model-beta.png": draw_beta(),
         "model-alpha.png": draw_alpha(X, fruit.grade, halves),
+        "model-lens.png": draw_lens(X[halves], fruit.grade[halves]),
         "model-locality.png": draw_trade(
             X,
             fruit,
@@ -72,6 +73,22 @@ def draw_alpha(X, grade, train):
         axes.scatter(*Z[~train].T, s=26, facecolors="none", edgecolors=colours[grade[~train]], linewidths=0.9)
         axes.scatter(*Z[train].T, s=9, c=colours[grade[train]])
         axes.set(title=f"α = {alpha:.2g}, {title}: MAE {error:.2f}", xticks=[], yticks=[])
+    return figure
+
+
+def draw_lens(X, grade):
+    """Pictures in the directions that the lens stretches and shrinks most, without and with it."""
+    metric = OrdinalMetric(kernel="rbf").fit(X, grade)
+    most = [metric.lens_stretches_.argmax(), metric.lens_stretches_.argmin()]
+    along = (X - metric.mean_) / metric.size_ @ metric.lens_directions_[most].T
+    figure = new_figure(10, 4.2)
+    views = {"as they are": np.ones(2), "through the lens": metric.lens_stretches_[most] / metric.lens_size_}
+    reach = 1.05 * max(np.abs(along * factors).max() for factors in views.values())
+    for panel, (title, factors) in enumerate(views.items(), 1):
+        axes = figure.add_subplot(1, 2, panel)
+        axes.scatter(*(along * factors).T, s=12, c=grade_colours(5)[grade])
+        axes.set(title=title, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+        axes.set(xlabel="stretched most", ylabel="shrunk most")
     return figure
 
 

@@ -103,6 +103,13 @@ def aims_lines():
         yield f"| {text} | " + " | ".join(f"{row['mean'][key]:.3f}" for row in rows) + " |"
 
 
+def lens_lines():
+    yield "| data | n | MAE without | with the lens | change |"
+    for row in json.loads((RESULTS / "lens.json").read_text())["rows"]:
+        change = f"{100 * row['change']:+.1f} % ± {100 * row['standard_error']:.1f}"
+        yield f"| {row['data']} | {row['n']} | {row['mae_without']:.3f} | {row['mae']:.3f} | {change} |"
+
+
 def luck_lines():
     yield "| labelled pictures alone, MAE | n | first 50 splits | eight times 50 | least and most of 50 |"
     for row in json.loads((RESULTS / "ordinal_metric.json").read_text())["luck"]:
@@ -339,6 +346,9 @@ def test_documents_quote_the_default_model(reproduction):
         assert line in page, line
     for line in comparison_lines():
         assert line in readme, line
+    explained = (ROOT / "docs" / "model.md").read_text()
+    for line in lens_lines():
+        assert line in explained, line
 
 
 def test_the_default_model_is_no_worse_than_it_was():
@@ -347,15 +357,21 @@ def test_the_default_model_is_no_worse_than_it_was():
     assert all(row["repeats"] == 50 for row in document["umist"])
     assert thirty["mae_labelled"] <= 0.345
     assert sixty["mae_labelled"] <= 0.222
-    assert ninety["mae_labelled"] < 0.15
+    assert ninety["mae_labelled"] <= 0.142
     assert thirty["mae_unlabelled"] <= 0.23
     assert sixty["mae_unlabelled"] <= 0.125
     assert ninety["mae_unlabelled"] <= 0.08
     for mean in (thirty, sixty, ninety):
-        assert mean["mae_never_seen_half"] < 0.85 * mean["mae_never_seen_labelled"]
+        assert mean["mae_never_seen_half"] < 0.9 * mean["mae_never_seen_labelled"]
     assert ninety["same_person_in_grade_labelled"] >= ninety["same_person_in_grade_euclidean"] - 0.01
     assert ninety["same_person_labelled"] >= 0.57
     assert document["cost"]["default_fit_seconds"] < 2
+
+
+def test_the_lens_helps_more_than_it_harms():
+    rows = json.loads((RESULTS / "lens.json").read_text())["rows"]
+    assert all(row["change"] < 2 * row["standard_error"] + 0.01 for row in rows)
+    assert sum(row["change"] < -2 * row["standard_error"] for row in rows) >= len(rows) / 3
 
 
 def test_nothing_beats_the_default_model_significantly():

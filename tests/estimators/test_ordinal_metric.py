@@ -451,3 +451,21 @@ def test_the_lens_helps_where_things_of_one_grade_look_different():
         errors.append([np.abs(ranker.predict(X[60:]) - y[60:]).mean() for ranker in rankers])
     seen, plain = np.mean(errors, axis=0)
     assert seen < 0.8 * plain
+
+
+@pytest.mark.parametrize("lens", ["no", None, 2.5, np.ones(2)], ids=str)
+def test_the_lens_is_there_or_not(graded, lens):
+    with pytest.raises(InputError, match="lens must be True or False"):
+        OrdinalMetric(lens=lens).fit(*graded)
+
+
+def test_single_precision_sees_the_same_through_the_lens(graded):
+    X, y = graded
+    metric = OrdinalMetric(kernel="rbf", sharpness=1.0, alpha=1e-3, locality=0.2)
+    double, single = (clone(metric).fit(X.astype(dtype), y).transform(X) for dtype in (np.float64, np.float32))
+    np.testing.assert_allclose(single, double, atol=1e-4)
+
+
+def test_where_labels_are_never_the_same_there_is_no_lens(graded):
+    X, _ = graded
+    assert len(OrdinalMetric(kernel="rbf").fit(X, np.arange(len(X))).lens_stretches_) == 0

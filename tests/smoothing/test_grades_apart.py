@@ -30,14 +30,13 @@ def scatter_by_hand(X, labels, weights, *, same):
     """Sum over all pairs of a sample and a neighbour, one after the other."""
     total = np.zeros((X.shape[1], X.shape[1]))
     for i in range(len(X)):
-        squared = ((X - X[i]) ** 2).sum(axis=1)
-        others = np.flatnonzero(((labels == labels[i]) == same) & (squared > 1e-9))
-        if not len(others):
+        distances = np.linalg.norm(X - X[i], axis=1)
+        if np.sum(labels == labels[i]) == 1:
             continue
-        shares = weights[others] * np.exp(-6 * squared[others] / squared[others].min())
-        for j, share in zip(others, shares / shares.sum(), strict=True):
-            total += weights[i] * share * np.outer(X[i] - X[j], X[i] - X[j])
-    return total / np.trace(total)
+        others = np.flatnonzero(((labels == labels[i]) == same) & (distances > 1e-4))
+        scatter = sum(weights[j] * distances[j] ** -12 * np.outer(X[i] - X[j], X[i] - X[j]) for j in others)
+        total += weights[i] * scatter / np.trace(scatter)
+    return total / weights.sum()
 
 
 def power(A, exponent):
@@ -50,10 +49,9 @@ def test_is_the_stated_formula():
     weights = np.random.default_rng(1).uniform(0.5, 2, size=len(X))
     X = unit(X, weights)
     labels[0] = 7  # alone in its grade
-    known = weights[1:].sum() / weights.sum()
     W, B = (scatter_by_hand(X, labels, weights, same=same) for same in (True, False))
-    shrink = power(np.eye(5) + 10 * known * W, -0.5)
-    expected = power(shrink @ (np.eye(5) + 30 * known * B) @ shrink, 0.5)
+    shrink = power(np.eye(5) + 10 * W, -0.5)
+    expected = power(shrink @ (np.eye(5) + 30 * B) @ shrink, 0.5)
     lens = lens_of(X, labels, weights)
     np.testing.assert_allclose(matrix(lens, 5) * lens.size, expected, atol=1e-9)
 
@@ -118,8 +116,7 @@ def test_brings_grades_apart(seed):
 
 def test_changes_nothing_where_no_two_samples_have_one_grade():
     X, _ = drawn(0)
-    lens = lens_of(X, np.arange(len(X)), np.ones(len(X)))
-    np.testing.assert_allclose(lens(X), X, atol=1e-12)
+    assert lens_of(X, np.arange(len(X)), np.ones(len(X))).is_plain
 
 
 def test_changes_only_the_size_across_the_span_of_the_samples():
@@ -128,6 +125,21 @@ def test_changes_only_the_size_across_the_span_of_the_samples():
     assert lens.directions.shape == (11, 30)  # their mean is zero
     across = np.linalg.svd(X)[2][-1]
     np.testing.assert_allclose(lens(across[None])[0] * lens.size, across, atol=1e-9)
+
+
+def test_one_sample_far_away_hides_nothing():
+    X, labels = drawn(0, 100)
+    ones, far = np.ones(100), X.copy()
+    far[0, 4] = 300.0
+    expected, found = matrix(lens_of(X, labels, ones), 5), matrix(lens_of(unit(far), labels, ones), 5)
+    np.testing.assert_allclose(found / found[0, 0], expected / expected[0, 0], atol=0.1)
+
+
+def test_samples_that_hardly_count_hardly_matter():
+    X, labels = drawn(0)
+    weights = np.where(np.arange(len(X)) < 10, 1e-12, 1.0)
+    counted = lens_of(unit(X, weights)[10:], labels[10:], weights[10:])
+    np.testing.assert_allclose(matrix(lens_of(unit(X, weights), labels, weights), 5), matrix(counted, 5), atol=1e-8)
 
 
 def test_grades_of_which_all_samples_are_copies_are_no_obstacle():

@@ -166,24 +166,24 @@ class OrderFit(OrderedMetric):
             delattr(self, name)  # of an earlier fit of another kind
         exact = max(len(pictures.X), len(everything)) <= EXACT_SAMPLES
         landmarks = pictures.X if exact else draw_landmarks(pictures.X, LANDMARKS, rng)
-        lens = None
+        lens = Lens.plain(pictures.X.shape[1])
         if self.lens and self.kernel_ == "rbf" and len(rows) == len(everything):
             lens = lens_of(pictures.labelled, everything.labels(rows), pictures.weights)
         maps: list[OrderMap] = []
         fits: list[RidgeFit] = []
         for recipe in recipes:
             design = Design(pictures, feature_map(pictures.X, landmarks, recipe.sharpness))
-            fits.append(self._fit_design(design, recipe, everything, rows))
-            shown = fits[-1]
-            if lens is not None and recipe.sharpness is not None:
-                # It was shaped by all samples, and so says nothing honest of any that is left out.
+            fit = self._fit_design(design, recipe, everything, rows)
+            if pictures.groups is None or len(rows) == len(everything):
+                fits.append(fit)
+            else:  # What a whole group has added to sums over all samples is not known: the drawn ones tell.
+                fits.append(design.path(recipe.nu).at(recipe.alpha))
+            if recipe.sharpness is not None and not lens.is_plain:
+                # All samples have shaped the lens: a fit that tells what would be without some must not see through it.
                 design = Design(pictures, feature_map(pictures.X, landmarks, recipe.sharpness, lens))
-                shown = design.path(recipe.nu).at(recipe.alpha)
-            B = self._coefficients(shown, design, everything)
-            maps.append(design.order_map(B, shown.path.feature_mean, recipe.nu))
-            if pictures.groups is not None and len(rows) < len(everything):
-                # What a whole group has added to sums over all samples is not known: the drawn ones tell.
-                fits[-1] = design.path(recipe.nu).at(recipe.alpha)
+                fit = design.path(recipe.nu).at(recipe.alpha)
+            B = self._coefficients(fit, design, everything)
+            maps.append(design.order_map(B, fit.path.feature_mean, recipe.nu))
         self._keep(OrderMap.mean(maps, list(recipes.values())), lens, landmarks)
         return fits
 
@@ -218,13 +218,12 @@ class OrderFit(OrderedMetric):
         self._record(result, "Raise max_iter, or lower mu.")
         return np.asarray(backend_of(result.x).to_numpy(result.x), dtype=np.float64).reshape(self.n_components_, -1).T
 
-    def _keep(self, order: OrderMap, lens: Lens | None, landmarks: NDArray[np.floating]) -> None:
+    def _keep(self, order: OrderMap, lens: Lens, landmarks: NDArray[np.floating]) -> None:
         """Keep what ``transform`` needs."""
         # Rows one after the other, as they come back from a file or from a cluster: products then have the same digits.
         self.order_components_ = np.ascontiguousarray(order.slope.T / self.size_, dtype=landmarks.dtype)
         self.offset_ = order.offset
         self.sharpnesses_ = tuple(order.coefficients)
-        lens = lens or Lens.plain(landmarks.shape[1])
         self.lens_size_ = lens.size
         if order.coefficients:
             self.lens_directions_ = np.ascontiguousarray(lens.directions, dtype=landmarks.dtype)

@@ -298,7 +298,7 @@ class Design:
         if isinstance(features, LinearMap):
             return OrderMap(features.on_samples(B), offset, {})
         C = features.on_landmarks(B)
-        return OrderMap(features.on_samples(C), offset, {features.sharpness: C})
+        return OrderMap(features.slope(C), offset, {features.sharpness: C})
 
     @property
     def _plain(self) -> bool:

@@ -80,7 +80,7 @@ class OrderedMetric(LearnedMetric):
         lens = Lens(self.lens_directions_, self.lens_stretches_, self.lens_size_).beside(unit)
         landmarks, coefficients = as_given(self.landmarks_, unit), as_given(self.coefficients_, unit)
         for rows in row_blocks(len(unit), len(landmarks), backend.blocks_at_once(unit)):
-            bends = gaussians(lens(unit[rows]), landmarks, self.sharpnesses_)
+            bends = gaussians(lens(backend.double(unit[rows])), landmarks, self.sharpnesses_)
             for bend, weights in zip(bends, coefficients, strict=True):
                 order[rows] += backend.product(bend, weights)
         return order

@@ -16,7 +16,14 @@ from ordrank.estimators.groups import number_groups
 from ordrank.estimators.learned_metric import check_size, extremes
 from ordrank.estimators.order_fit import OF_THE_MAP, OrderFit
 from ordrank.estimators.order_map import Samples
-from ordrank.estimators.parameters import check_choice, check_device, check_integer, check_number, is_auto
+from ordrank.estimators.parameters import (
+    check_choice,
+    check_device,
+    check_flag,
+    check_integer,
+    check_number,
+    is_auto,
+)
 from ordrank.estimators.weights import weigh_samples
 
 
@@ -39,9 +46,10 @@ class OrdinalMetric(OrderFit):
     α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
     one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Up to 300
     samples do not tell for certain which kernel is best: f is then a mean over kernels, each with the ridge that suits
-    it, in proportion to how probable they are. Kernels see up to 1500 samples through a lens, shaped by the differences
-    between near samples of one grade and of different grades. Of more samples 1500 are drawn to choose by, and all are
-    learned from, a block at a time: X is never copied as a whole and may be a ``numpy.memmap``, except with μ > 0.
+    it, in proportion to how probable they are. Where there are at most 1500 samples, kernels see them through a lens,
+    shaped by the differences between near samples of one grade and of different grades. Of more, 1500 are drawn to
+    choose by, and all are learned from, a block at a time: X is never copied as a whole and may be a ``numpy.memmap``,
+    except with μ > 0.
     ``transform`` gives f in the first s columns and λ times the samples of unit size in the other d.
 
     Parameters
@@ -61,8 +69,8 @@ class OrdinalMetric(OrderFit):
     n_neighbors : int, default=5
         Target neighbours of each sample, for the local term.
     lens : bool, default=True
-        Whether Gaussians see the samples through a lens that brings those of different grades further apart, see
-        :func:`~ordrank.smoothing.lens_of`; of up to 1500 samples.
+        Whether kernels see the samples, where there are at most 1500, through a lens that brings those of different
+        grades further apart, see :func:`~ordrank.smoothing.lens_of`.
     kernel : {"auto", "linear", "rbf"}, default="auto"
         ``"rbf"`` is a Gaussian and a linear part, see :class:`~ordrank.smoothing.KernelMap`.
     sharpness : float or "auto", default="auto"
@@ -241,6 +249,7 @@ class OrdinalMetric(OrderFit):
             if not is_auto(getattr(self, name)):
                 check_number(name, getattr(self, name), **bounds)
         check_choice("kernel", self.kernel, ("auto", "linear", "rbf"))
+        check_flag("lens", self.lens)
         if self.kernel == "linear" and not is_auto(self.sharpness):
             raise InputError("sharpness is that of a kernel; use kernel='rbf', or leave it at 'auto'")
         check_choice("repair", self.repair, ("error", "cailliez", "nearest"))

@@ -7,6 +7,8 @@ from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from ordrank.errors import InputError
 
 
@@ -33,6 +35,12 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
         raise InputError(f"{name} must be one of {allowed}, got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Require a truth value."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {value!r}")
 
 
 def check_device(value: Any) -> None:

@@ -2,14 +2,13 @@
 
 from ordrank.smoothing.grades_apart import lens_of
 from ordrank.smoothing.graph import graph_laplacian
-from ordrank.smoothing.kernels import LINEAR_SHARE, KernelMap, LinearMap, squared_distances
+from ordrank.smoothing.kernels import KernelMap, LinearMap, squared_distances
 from ordrank.smoothing.left_out import left_out_distances
 from ordrank.smoothing.lens import Lens
 from ordrank.smoothing.moments import Moments, combined, mean_and_size, moments_of, near_mean, row_blocks, size_about
 from ordrank.smoothing.ridge import RidgeFit, RidgePath, SummedRegression
 
 __all__ = [
-    "LINEAR_SHARE",
     "KernelMap",
     "Lens",
     "LinearMap",

@@ -10,9 +10,9 @@ from ordrank.smoothing.kernels import LinearMap, squared_distances
 from ordrank.smoothing.lens import Lens
 
 # How much the directions inside a grade shrink and those between grades stretch.
-INSIDE, BETWEEN = 10.0, 30.0
-# How fast neighbours lose weight with their squared distance, in units of that of the nearest.
-_FALL = 6.0
+_INSIDE, _BETWEEN = 10.0, 30.0
+# Neighbours count as this power of one over their squared distance.
+_FALL = 6
 # Squared distances, of samples of unit mean square, up to which samples are copies of each other.
 _COPY = 1e-9
 
@@ -20,15 +20,18 @@ _COPY = 1e-9
 def lens_of(X: NDArray[np.floating], labels: NDArray[np.number], weights: FloatArray) -> Lens:
     r"""Return the lens for what is learned from labelled samples.
 
-    .. math:: \mathrm{Lens}^2 = (I + 10\,qW)^{-1/2}\,(I + 30\,qB)\,(I + 10\,qW)^{-1/2}
+    .. math:: c^2\ell^2 = (I + 10W)^{-1/2}\,(I + 30B)\,(I + 10W)^{-1/2}
 
-    W is the scatter of the differences between samples and their nearest of the same grade, B that of the differences
-    to their nearest of other grades, both of trace 1: how a thing changes while its grade does not, and what it takes
-    to change the grade. q is the share of samples that are not alone in their grade; where labels are never the same,
-    nothing is known of W, and the lens is plain glass.
+    W is the mean scatter of the differences between a sample and its nearest of the same grade, B that of the
+    differences to its nearest of other grades: how a thing changes while its grade does not, and what it takes to
+    change the grade. c makes unit size of the samples again.
 
-    Neighbours count by how near they are, in proportion to exp(-6 d² / d²_nearest). So nothing depends on the order of
-    samples, a weight of 2 means as much as a copy, and copies of a sample are not its neighbours.
+    .. math:: W = \frac1{\sum_i\omega_i}\sum_i\omega_i
+              \frac{\sum_j\omega_j\|\delta_{ij}\|^{-12}\delta_{ij}\delta_{ij}^T}{\sum_j\omega_j\|\delta_{ij}\|^{-10}}
+
+    and B likewise. So every sample counts the same, wherever it lies and however far its neighbours are, nothing
+    depends on the order of samples, and a weight of 2 means as much as a copy; copies of a sample are not its
+    neighbours. Of a sample that is alone in its grade nothing is known; where all are, the lens is plain glass.
 
     Parameters
     ----------
@@ -41,37 +44,37 @@ def lens_of(X: NDArray[np.floating], labels: NDArray[np.number], weights: FloatA
     Returns
     -------
     Lens
-        In the span of the samples; nothing changes in directions across it.
+        Its directions are in the span of the samples.
     """
     span = LinearMap(X)
     T = span.features(X)
     squared, same = squared_distances(T, T), labels[:, None] == labels
     squared[squared <= _COPY] = np.inf
-    inside, between = (_neighbors(np.where(pairs, squared, np.inf), weights) for pairs in (same, ~same))
-    known = float(weights @ inside.any(axis=1) / weights.sum())
-    shrink = _power(np.eye(T.shape[1]) + INSIDE * known * _scatter(T, inside, weights), -0.5)
-    squared_lens = shrink @ (np.eye(T.shape[1]) + BETWEEN * known * _scatter(T, between, weights)) @ shrink
-    values, vectors = np.linalg.eigh(squared_lens)
-    squared_lengths = np.einsum("ij,jk,ik->i", T, squared_lens, T, optimize=True)
-    size = float(np.sqrt(np.average(squared_lengths, weights=weights)))
+    alone = np.isinf(np.where(same, squared, np.inf)).all(axis=1)
+    if alone.all():
+        return Lens.plain(X.shape[1])
+    counted = np.where(alone, 0.0, weights / weights.sum())
+    inside, between = (_scatter(T, np.where(pairs, squared, np.inf), counted, weights) for pairs in (same, ~same))
+    shrink = _power(np.eye(T.shape[1]) + _INSIDE * inside, -0.5)
+    values, vectors = np.linalg.eigh(shrink @ (np.eye(T.shape[1]) + _BETWEEN * between) @ shrink)
+    along = T @ vectors
+    size = float(np.sqrt(np.average(along**2 @ values, weights=weights)))
     return Lens(span.on_samples(vectors).T, np.sqrt(values), size)
 
 
-def _neighbors(squared: FloatArray, weights: FloatArray) -> FloatArray:
-    """Shares (n, n) of others as neighbours of each sample, in rows of sum 1, or 0 if all are infinitely far."""
+def _scatter(T: FloatArray, squared: FloatArray, counted: FloatArray, weights: FloatArray) -> FloatArray:
+    """Sum over samples (n, p), as they are counted, of the scatter of trace 1 of the differences to their neighbours.
+
+    Neighbours are those at finite squared distances (n, n).
+    """
     nearest = squared.min(axis=1, keepdims=True)
-    someone = np.isfinite(nearest)
-    shares = weights * np.exp(_FALL * (1 - squared / np.where(someone, nearest, 1.0)))
-    return np.asarray(shares / np.where(someone, shares.sum(axis=1, keepdims=True), 1.0))
-
-
-def _scatter(T: FloatArray, shares: FloatArray, weights: FloatArray) -> FloatArray:
-    """Σ_ij ω_i s_ij (t_i - t_j)(t_i - t_j)ᵀ of samples (n, p), of trace 1, or 0 if there are no neighbours."""
-    pairs = weights[:, None] * shares
+    nearest[np.isinf(nearest)] = 1.0  # of no neighbours none counts, whatever the unit
+    ratios = squared / nearest
+    traces = nearest * (ratios ** (1 - _FALL) @ weights)[:, None]
+    pairs = counted[:, None] * weights * ratios**-_FALL / np.maximum(traces, np.finfo(np.float64).tiny)
     ends = pairs.sum(axis=0) + pairs.sum(axis=1)
     mixed = T.T @ (pairs @ T)
-    scatter = T.T @ (ends[:, None] * T) - mixed - mixed.T
-    return np.asarray(scatter / max(float(scatter.trace()), np.finfo(np.float64).tiny))
+    return np.asarray(T.T @ (ends[:, None] * T) - mixed - mixed.T)
 
 
 def _power(matrix: FloatArray, power: float) -> FloatArray:

@@ -65,6 +65,8 @@ class KernelMap:
 
     .. math:: k(x, x') = \exp\left(-\tfrac{\omega}{2}\|x - x'\|^2\right) + \tfrac14\langle x, x'\rangle
 
+    of samples as a lens shows them; the attribute ``landmarks`` holds what it shows of the landmarks.
+
     For samples of unit mean square the mean of \|x - x'\|² is 2, so a sharpness ω means the same on all data. A
     Gaussian alone returns to the mean away from its samples; the linear part carries the order further.
 
@@ -109,8 +111,8 @@ class KernelMap:
         """Coefficients of the kernel with the landmarks, (m, s), from those of the features."""
         return np.asarray(self._inverse.T @ B)
 
-    def on_samples(self, C: FloatArray) -> FloatArray:
-        """Coefficients of the samples in the linear part, (d, s), from those of the kernel."""
+    def slope(self, C: FloatArray) -> FloatArray:
+        """Coefficients of the samples in the linear part, (d, s), from those of the kernel with the landmarks."""
         return np.asarray(self.lens(LINEAR_SHARE * C.T @ self.landmarks).T)
 
 

@@ -23,7 +23,7 @@ class Lens:
     stretches : ndarray or tensor of shape (r,)
         s, positive.
     size : float
-        c, which makes unit size of it again.
+        c, with which samples have unit mean square again.
     """
 
     directions: Array
@@ -35,13 +35,18 @@ class Lens:
         """One that changes nothing."""
         return cls(np.empty((0, n_features)), np.empty(0), 1.0)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it changes nothing."""
+        return not len(self.stretches)
+
     def beside(self, X: Array) -> Lens:
         """The same lens, for samples that are where X is."""
         return Lens(as_given(self.directions, X), as_given(self.stretches, X), self.size)
 
     def __call__(self, X: Array) -> Array:
         """Samples (n, d) through the lens, where they are."""
-        if not len(self.stretches):
+        if self.is_plain:
             return X
         product, along = backend_of(X).product, self.directions
         return (X + product(product(X, along.T) * (self.stretches - 1), along)) / self.size
