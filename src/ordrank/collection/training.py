@@ -30,7 +30,7 @@ Placing: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]], Plac
 
 @dataclass(frozen=True)
 class Trained:
-    """What was chosen, and the mean absolute error of graded pictures that were left out of the fit."""
+    """What was chosen, and the mean absolute error of graded pictures that were left out of a fit without lens."""
 
     chosen: dict[str, Any]
     error: float
