@@ -77,18 +77,21 @@ def draw_alpha(X, grade, train):
 
 
 def draw_lens(X, grade):
-    """Pictures in the directions that the lens stretches and shrinks most, without and with it."""
+    """Pictures in the directions in which the lens adds and takes away most variance, without and with it."""
     metric = OrdinalMetric(kernel="rbf").fit(X, grade)
-    most = [metric.lens_stretches_.argmax(), metric.lens_stretches_.argmin()]
-    along = (X - metric.mean_) / metric.size_ @ metric.lens_directions_[most].T
+    stretches = metric.lens_stretches_ / metric.lens_size_
+    along = (X - metric.mean_) / metric.size_ @ metric.lens_directions_.T
+    added = along.var(axis=0) * (stretches**2 - 1)
+    most = [added.argmax(), added.argmin()]
+    along = along[:, most]
     figure = new_figure(10, 4.2)
-    views = {"as they are": np.ones(2), "through the lens": metric.lens_stretches_[most] / metric.lens_size_}
+    views = {"as they are": np.ones(2), "through the lens": stretches[most]}
     reach = 1.05 * max(np.abs(along * factors).max() for factors in views.values())
     for panel, (title, factors) in enumerate(views.items(), 1):
         axes = figure.add_subplot(1, 2, panel)
         axes.scatter(*(along * factors).T, s=12, c=grade_colours(5)[grade])
         axes.set(title=title, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
-        axes.set(xlabel="stretched most", ylabel="shrunk most")
+        axes.set(xlabel="most is added here", ylabel="most is taken away here")
     return figure
 
 
