@@ -166,9 +166,7 @@ class OrderFit(OrderedMetric):
             delattr(self, name)  # of an earlier fit of another kind
         exact = max(len(pictures.X), len(everything)) <= EXACT_SAMPLES
         landmarks = pictures.X if exact else draw_landmarks(pictures.X, LANDMARKS, rng)
-        lens = Lens.plain(pictures.X.shape[1])
-        if self.lens and self.kernel_ == "rbf" and len(rows) == len(everything):
-            lens = lens_of(pictures.labelled, everything.labels(rows), pictures.weights)
+        lens = self._lens_for(pictures, everything, rows)
         maps: list[OrderMap] = []
         fits: list[RidgeFit] = []
         for recipe in recipes:
@@ -186,6 +184,12 @@ class OrderFit(OrderedMetric):
             maps.append(design.order_map(B, fit.path.feature_mean, recipe.nu))
         self._keep(OrderMap.mean(maps, list(recipes.values())), lens, landmarks)
         return fits
+
+    def _lens_for(self, pictures: Pictures, everything: Samples, rows: IntArray) -> Lens:
+        """Plain glass for a linear map, and where only some samples are at hand."""
+        if not self.lens or self.kernel_ != "rbf" or len(rows) < len(everything):
+            return Lens.plain(pictures.X.shape[1])
+        return lens_of(pictures.labelled, everything.labels(rows), pictures.weights)
 
     def _fit_design(self, design: Design, recipe: Recipe, everything: Samples, rows: IntArray) -> RidgeFit:
         if len(rows) == len(everything):

@@ -55,7 +55,8 @@ def lens_of(X: NDArray[np.floating], labels: NDArray[np.number], weights: FloatA
         return Lens.plain(X.shape[1])
     counted = np.where(alone, 0.0, weights / weights.sum())
     inside, between = (_scatter(T, np.where(pairs, squared, np.inf), counted, weights) for pairs in (same, ~same))
-    shrink = _power(np.eye(T.shape[1]) + _INSIDE * inside, -0.5)
+    values, vectors = np.linalg.eigh(np.eye(T.shape[1]) + _INSIDE * inside)
+    shrink = (vectors / np.sqrt(values)) @ vectors.T
     values, vectors = np.linalg.eigh(shrink @ (np.eye(T.shape[1]) + _BETWEEN * between) @ shrink)
     along = T @ vectors
     size = float(np.sqrt(np.average(along**2 @ values, weights=weights)))
@@ -75,9 +76,3 @@ def _scatter(T: FloatArray, squared: FloatArray, counted: FloatArray, weights: F
     ends = pairs.sum(axis=0) + pairs.sum(axis=1)
     mixed = T.T @ (pairs @ T)
     return np.asarray(T.T @ (ends[:, None] * T) - mixed - mixed.T)
-
-
-def _power(matrix: FloatArray, power: float) -> FloatArray:
-    """Power of a symmetric positive matrix."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * values**power) @ vectors.T)
