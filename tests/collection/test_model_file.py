@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from ordrank.collection.model_file import Model, read_model, remove_models, write_model
+from ordrank.collection.model_file import Model, read_model, remove_model, write_model
 from ordrank.collection.projection import fit_projection
 from ordrank.errors import CollectionError
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
@@ -104,8 +104,12 @@ def test_a_model_for_other_features_is_refused(model, tmp_path):
     assert "features of pixels:2;version=1, not of hog:64;version=1; train it again" in str(error.value)
 
 
-def test_models_that_nobody_needs_are_removed_with_all_their_parts(tmp_path):
-    for name in ("model-a.json", "model-a.safetensors", "model-b.json", ".model-c.json.123", "collection.sqlite"):
+def test_only_the_files_of_a_model_are_removed(tmp_path):
+    model, other = f"model-{'a' * 16}", f"model-{'b' * 16}"
+    mine = (f"{model}.json", f"{model}.safetensors", f".{model}.json.123")
+    kept = (f"{other}.json", f"{model}.png", f"{model}.json.bak", "model-card.md", "collection.sqlite")
+    for name in (*mine, *kept):
         (tmp_path / name).write_bytes(b"")
-    remove_models(tmp_path, but={"model-b", None})
-    assert {path.name for path in tmp_path.iterdir()} == {"model-b.json", "collection.sqlite"}
+    for name in (model, "model-card", "../other", "collection"):
+        remove_model(tmp_path, name)
+    assert {path.name for path in tmp_path.iterdir()} == set(kept)

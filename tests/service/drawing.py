@@ -42,10 +42,10 @@ def names(collection):
 
 
 def content(collection):
-    """Every table and every model, to the last bit; not when it was fitted."""
+    """Every table and every model, to the last bit; not when it was fitted, or which models were there before."""
     tables = ("pictures", "features", "embeddings", "thumbnails", "meta")
     found = {table: rows(collection, f"SELECT * FROM {table} ORDER BY 1") for table in tables}
-    found["meta"] = [(key, value) for key, value in found["meta"] if key != "fitted"]
+    found["meta"] = [(key, value) for key, value in found["meta"] if key not in ("fitted", "models")]
     (model,) = (value for key, value in found["meta"] if key == "model")
     models = {path.name: path.read_bytes() for path in collection.glob("*model-*") if path.stem == model}
     return found | models

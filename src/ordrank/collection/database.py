@@ -23,6 +23,9 @@ _Found = TypeVar("_Found")
 
 FORMAT = 1
 DATABASE = "collection.sqlite"
+_ENDINGS = ("", "-wal", "-shm", "-journal")
+FILES = tuple(f"{DATABASE}{ending}" for ending in _ENDINGS)
+UNFINISHED = tuple(f".{DATABASE}{ending}" for ending in _ENDINGS)
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE pictures (
@@ -43,9 +46,9 @@ def is_collection(directory: Path) -> bool:
 
 def create(directory: Path, header: Header) -> None:
     """Make a database, which gets its name only when its tables are there."""
-    for leftover in directory.glob(f".{DATABASE}*"):  # of a process that was ended
-        leftover.unlink()
-    unfinished = directory / f".{DATABASE}"
+    for name in UNFINISHED:  # left by a process that was ended
+        (directory / name).unlink(missing_ok=True)
+    unfinished = directory / UNFINISHED[0]
     with closing(connect(unfinished, "rwc")) as connection:
         connection.execute("PRAGMA page_size = 16384")  # thumbnails would leave almost half of smaller pages empty
         connection.execute("BEGIN IMMEDIATE")

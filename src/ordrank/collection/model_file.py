@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from ordrank.estimators import OrdinalMetric
 from ordrank.pages import write_files
 
 FORMAT = 3
+_SUFFIXES = (".safetensors", ".json")
+_NAME = re.compile("model-[0-9a-f]{16}")
 _ARRAYS = ("mean_", "labels_", "label_positions_", "order_components_", "offset_")
 _ARRAYS_OF_KERNEL = ("lens_directions_", "lens_stretches_", "landmarks_", "coefficients_")
 _NUMBERS = (
@@ -77,8 +80,8 @@ class Model:
         return np.asarray(self.metric.transform(X), dtype=np.float32)
 
 
-def write_model(directory: Path, model: Model) -> str:
-    """Write a model beside those that are there; its name, which is its checksum, is returned."""
+def serialize_model(model: Model) -> tuple[str, dict[str, bytes]]:
+    """Return the name of a model, which is its checksum, and its files."""
     arrays = save(_arrays(model))
     numbers = {name: getattr(model.metric, name) for name in _NUMBERS}
     text = {
@@ -90,7 +93,13 @@ def write_model(directory: Path, model: Model) -> str:
     }
     described = json.dumps(text, indent=1, sort_keys=True).encode()
     name = f"model-{hashlib.sha256(described).hexdigest()[:16]}"
-    write_files(directory, {f"{name}.safetensors": arrays, f"{name}.json": described})
+    return name, {f"{name}.safetensors": arrays, f"{name}.json": described}
+
+
+def write_model(directory: Path, model: Model) -> str:
+    """Write a model beside those that are there and return its name."""
+    name, files = serialize_model(model)
+    write_files(directory, files)
     return name
 
 
@@ -125,12 +134,30 @@ def read_model(directory: Path, name: str, fingerprint: str) -> Model:
         raise _damaged(directory / f"{name}.safetensors") from error
 
 
-def remove_models(directory: Path, *, but: set[str | None]) -> None:
-    """Delete the models of a directory that nobody can be about to read."""
-    unfinished = directory.glob(".model-*")  # of a process that was ended
-    for file in (*unfinished, *directory.glob("model-*")):
-        if file.stem not in but:
-            file.unlink(missing_ok=True)
+def has_files(directory: Path, name: str) -> bool:
+    """Return whether a model has files, or an interrupted write has left some."""
+    return _is_model_name(name) and any(any(directory.glob(f"{dot}{name}.*")) for dot in ("", "."))
+
+
+def remove_model(directory: Path, name: str) -> None:
+    """Delete the files of one model, and what an interrupted write has left of them; nothing else."""
+    if _is_model_name(name):
+        remove_unfinished(directory, name)
+        for suffix in _SUFFIXES:
+            (directory / f"{name}{suffix}").unlink(missing_ok=True)
+
+
+def remove_unfinished(directory: Path, name: str) -> None:
+    """Delete the temporary files that an interrupted write of a model has left."""
+    if _is_model_name(name):
+        for suffix in _SUFFIXES:
+            for file in directory.glob(f".{name}{suffix}.*"):
+                file.unlink(missing_ok=True)
+
+
+def _is_model_name(name: str) -> bool:
+    """Return whether a name is that of a model; the records of a damaged collection could name any file."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:

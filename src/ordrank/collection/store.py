@@ -6,6 +6,7 @@ the others from disk.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, MutableSet, Sequence
@@ -22,6 +23,8 @@ from ordrank.collection import changes
 from ordrank.collection.changes import Correction
 from ordrank.collection.database import (
     DATABASE,
+    FILES,
+    UNFINISHED,
     as_text,
     connect,
     connect_to_read,
@@ -38,7 +41,8 @@ from ordrank.collection.database import (
     write_meta,
 )
 from ordrank.collection.records import Header, Placed, Places, Row, Stamp
-from ordrank.collection.writer_lock import LOCK_FILE, only_writer
+from ordrank.collection.writer_lock import LOCK_FILES, only_writer
+from ordrank.errors import CollectionError
 from ordrank.features.reading import ReadPicture
 
 # Most values that older versions of SQLite take in one statement.
@@ -48,6 +52,7 @@ _BLOCK_ROWS = 1024
 # All numbers that SQLite may give.
 EVERY_NUMBER = range(2**63 - 1)
 
+_MODELS = "models"
 _ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END WHERE id = ?"
 # The content of a picture whose file holds another by now is marked, so that it can come again under another name.
 _MARK_OUTDATED = "UPDATE pictures SET sha256 = 'outdated ' || sha256 WHERE id = ?"
@@ -185,6 +190,14 @@ class Store:
         found = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if found is None else str(found[0])
 
+    def models(self) -> list[str]:
+        """Return the names of all models whose files may be in the directory."""
+        recorded = self.state(_MODELS)
+        names = [] if recorded is None else json.loads(recorded)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise sqlite3.DatabaseError("the list of models is not a list of names")
+        return sorted({*names, *([] if self.header.model is None else [self.header.model])})
+
     @property
     def serial(self) -> int:
         """Number of the last transaction."""
@@ -280,6 +293,11 @@ class Store:
         with self._transaction() as cursor:
             write_meta(cursor, {"extractor": name})
         self.header = read_header(self.directory, self._connection)
+
+    def record_models(self, names: Iterable[str]) -> None:
+        """Record which models have files in the directory: no other files are ever deleted."""
+        with self._transaction() as cursor:
+            write_meta(cursor, {_MODELS: json.dumps(sorted(names))})
 
     def remove(self, names: Sequence[str]) -> None:
         """Forget pictures."""
@@ -406,6 +424,8 @@ def write_store(directory: Path, new: Header | None = None, *, patience: float =
     """
     if new is None:
         must_exist(directory)
+    else:
+        _check_is_free(directory)
     new_directory = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     with sentences(directory), only_writer(directory, patience):
@@ -430,11 +450,20 @@ def write_store(directory: Path, new: Header | None = None, *, patience: float =
             raise
 
 
+def _check_is_free(directory: Path) -> None:
+    """Raise CollectionError if the directory holds anything that is not part of a collection."""
+    if is_collection(directory) or not directory.is_dir():
+        return
+    others = sorted({path.name for path in directory.iterdir()} - {*FILES, *UNFINISHED, *LOCK_FILES})
+    if others:
+        raise CollectionError(
+            f"{directory} is not empty and is not a collection (it holds {others[0]!r}); name a new or empty directory"
+        )
+
+
 def _delete(directory: Path, *, whole: bool) -> None:
     """Take back a collection that came to nothing, and only that."""
-    for name in (DATABASE, f".{DATABASE}"):
-        for ending in ("", "-wal", "-shm", "-journal"):
-            (directory / f"{name}{ending}").unlink(missing_ok=True)
-    (directory / LOCK_FILE).unlink(missing_ok=True)
+    for name in (*FILES, *UNFINISHED, *LOCK_FILES):
+        (directory / name).unlink(missing_ok=True)
     if whole and not any(directory.iterdir()):
         directory.rmdir()

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from ordrank._types import FloatArray
 from ordrank.collection.answering import Voters, search_places
-from ordrank.collection.model_file import Model, read_model, remove_models, write_model
+from ordrank.collection.model_file import (
+    Model,
+    has_files,
+    read_model,
+    remove_model,
+    remove_unfinished,
+    serialize_model,
+)
 from ordrank.collection.projection import Projection, fit_projection
 from ordrank.collection.records import Placed, Places
 from ordrank.collection.store import Store
@@ -19,6 +26,7 @@ from ordrank.errors import CollectionError
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
 from ordrank.estimators.ballots import choose_votes, numbers_of_votes
 from ordrank.features.reading import ReadPicture
+from ordrank.pages import write_files
 
 _ROWS_PER_BLOCK = 4096
 
@@ -57,16 +65,21 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> Trained:
     metric = _metric(balanced).fit(X[graded], grades[graded], X[~graded])
     n_votes, weights = choose_votes(metric.neighborhoods_, grades[graded], numbers_of_votes(int(graded.sum())))
     model = Model(store.header.fingerprint, projection, metric, n_votes, weights)
-    before = store.header.model
+    before, (name, files) = store.header.model, serialize_model(model)
+    recorded = {name, *(known for known in store.models() if has_files(store.directory, known))}
+    store.record_models(recorded)  # before the files exist: those that a killed process leaves are known
     try:
-        name = write_model(store.directory, model)
+        for known in recorded:
+            remove_unfinished(store.directory, known)
+        write_files(store.directory, files)
         # As it was read: arrays that lie differently in memory give other last digits.
         written = read_model(store.directory, name, model.fingerprint)
         error = float(metric.neighborhoods_.errors(grades[graded], n_votes, weights=weights).mean())
         store.place_all(name, _places(written, X, grades), {**notes, ERROR: repr(error)})
     finally:
         # A reader that opened the collection a moment ago may still be about to read the model before.
-        remove_models(store.directory, but={store.state("model"), before})
+        for old in recorded - {store.state("model"), before}:
+            remove_model(store.directory, old)
     return Trained(model.choices(), error)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from ordrank.errors import CollectionBusyError, CollectionError
 
 LOCK_FILE = "writer.lock"
+LOCK_FILES = (LOCK_FILE, f"{LOCK_FILE}-journal")
 
 
 @contextmanager

@@ -157,6 +157,7 @@ def fit(
     watch : Watch, optional
     """
     watch = watch or Watch()
+    _check_apart(images, collection)
     listing = Listing((), (), 0) if images is None else list_pictures(images)
     header, known = _look_into(collection, grades, features)
     new = header or _new_header(collection, grades, features, images)
@@ -249,6 +250,18 @@ def _look_into(
         held = "numbers" if header.order is None else f"the grades {', '.join(header.order)}"
         raise CollectionError(f"{collection} holds {held}; another order needs another directory")
     return header, known
+
+
+def _check_apart(images: Path | None, collection: Path) -> None:
+    """Raise InputError if the collection is, holds or lies among the pictures that it is made from."""
+    if images is None:
+        return
+    pictures, out = images.resolve(), collection.resolve()
+    if out.is_relative_to(pictures) or pictures.is_relative_to(out):
+        how = "is" if out == pictures else "lies in" if out.is_relative_to(pictures) else "holds"
+        raise InputError(
+            f"{collection} {how} {images}; keep the collection apart from its pictures, in another directory"
+        )
 
 
 def _new_header(collection: Path, grades: Grades | None, features: str | None, images: Path | None) -> Header:
