@@ -1,4 +1,4 @@
-"""The drawn fruit: labels, seeding, and the claims about what is easy and what is hard in it."""
+"""Synthetic fruit: labels, seeding, and difficulty of the two tasks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ordrank.datasets import Fruit, fruit, make_fruit
 
 
 @pytest.fixture(scope="module")
-def basket() -> Fruit:
-    """Twenty plants, three fruits of each grade from each."""
+def data() -> Fruit:
+    """Twenty plants with three fruits of each grade."""
     return make_fruit(300, size=32)
 
 
 @pytest.fixture(scope="module")
-def features(basket: Fruit) -> NDArray[np.float64]:
-    """What a model is given: pixels, reduced by PCA, shape (300, 60)."""
-    pixels = basket.images.reshape(len(basket.images), -1) / 255
+def features(data: Fruit) -> NDArray[np.float64]:
+    """Return principal components (300, 60) of the pixels."""
+    pixels = data.images.reshape(len(data.images), -1) / 255
     components: NDArray[np.float64] = PCA(60, random_state=0).fit_transform(pixels)
     return components
 
@@ -34,7 +34,7 @@ def linear_light(images: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def halve(images: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Average blocks of 2 × 2 pixels as light does; values 0 to 255."""
+    """Average blocks of 2 × 2 pixels in linear light."""
     n, side, _, _ = images.shape
     blocks = linear_light(images).reshape(n, side // 2, 2, side // 2, 2, 3)
     return 255 * np.sqrt(blocks.mean(axis=(2, 4)))
@@ -44,7 +44,7 @@ def halve(images: NDArray[np.uint8]) -> NDArray[np.float64]:
     ("n_samples", "size", "n_grades", "n_plants"),
     [(1, 8, 5, None), (7, 9, 2, None), (31, 17, 3, 4), (23, 33, 7, 50), (16, 130, 2, 1)],
 )
-def test_any_number_and_size(n_samples: int, size: int, n_grades: int, n_plants: int | None) -> None:
+def test_shapes_dtypes_and_balance(n_samples: int, size: int, n_grades: int, n_plants: int | None) -> None:
     data = make_fruit(n_samples, size=size, n_grades=n_grades, n_plants=n_plants)
     assert data.images.shape == (n_samples, size, size, 3)
     assert data.images.dtype == np.uint8
@@ -56,26 +56,26 @@ def test_any_number_and_size(n_samples: int, size: int, n_grades: int, n_plants:
     assert (data.images.std(axis=(1, 2)) > 3).all(), "a picture is blank"
 
 
-def test_a_plant_bears_fifteen_pictures_by_default(basket: Fruit) -> None:
-    np.testing.assert_array_equal(np.bincount(basket.plant), np.full(20, 15))
-    pairs = np.unique(np.column_stack([basket.plant, basket.grade]), axis=0, return_counts=True)
+def test_plants_have_fifteen_pictures_by_default(data: Fruit) -> None:
+    np.testing.assert_array_equal(np.bincount(data.plant), np.full(20, 15))
+    pairs = np.unique(np.column_stack([data.plant, data.grade]), axis=0, return_counts=True)
     np.testing.assert_array_equal(pairs[1], np.full(100, 3))
 
 
-def test_given_plants_take_turns() -> None:
+def test_given_plants_alternate() -> None:
     data = make_fruit(24, size=8, n_grades=3, n_plants=4)
     np.testing.assert_array_equal(np.bincount(data.plant), [6, 6, 6, 6])
     np.testing.assert_array_equal(data.plant[:12:3], [0, 1, 2, 3])
 
 
-def test_the_seed_decides_the_pictures() -> None:
+def test_seed_determines_the_pictures() -> None:
     first = make_fruit(6, size=16, random_state=3).images
     np.testing.assert_array_equal(first, make_fruit(6, size=16, random_state=3).images)
     np.testing.assert_array_equal(first, make_fruit(6, size=np.int64(16), random_state=np.int64(3)).images)
     assert not np.array_equal(first, make_fruit(6, size=16, random_state=4).images)
 
 
-def test_a_generator_is_a_seed_and_moves_on() -> None:
+def test_generator_is_a_seed_and_advances() -> None:
     one, other = np.random.default_rng(5), np.random.default_rng(5)
     first = make_fruit(3, size=16, random_state=one).images
     np.testing.assert_array_equal(first, make_fruit(3, size=16, random_state=other).images)
@@ -88,7 +88,7 @@ def test_without_a_seed_each_call_differs() -> None:
 
 
 @pytest.mark.parametrize("n_plants", [None, 3])
-def test_a_picture_does_not_depend_on_how_many_follow(n_plants: int | None) -> None:
+def test_pictures_do_not_depend_on_their_number(n_plants: int | None) -> None:
     few = make_fruit(17, size=16, n_plants=n_plants)
     many = make_fruit(40, size=16, n_plants=n_plants)
     np.testing.assert_array_equal(few.images, many.images[:17])
@@ -97,7 +97,7 @@ def test_a_picture_does_not_depend_on_how_many_follow(n_plants: int | None) -> N
 
 
 @pytest.mark.parametrize("size", [16, 64, 128])
-def test_a_scene_is_the_same_at_twice_the_size(size: int) -> None:
+def test_scene_is_independent_of_the_size(size: int) -> None:
     small = make_fruit(6, size=size).images
     large = halve(make_fruit(6, size=2 * size).images)
     assert abs(small - large).mean() < 0.6
@@ -107,11 +107,11 @@ def test_a_scene_is_the_same_at_twice_the_size(size: int) -> None:
 def test_ripeness_varies_within_grades_that_do_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     ripeness: list[float] = []
 
-    def note(plant: Any, scene: Any, ripe: float, size: int) -> NDArray[np.uint8]:
+    def record(plant: Any, scene: Any, ripe: float, size: int) -> NDArray[np.uint8]:
         ripeness.append(ripe)
         return np.zeros((size, size, 3), dtype=np.uint8)
 
-    monkeypatch.setattr(fruit, "paint", note)
+    monkeypatch.setattr(fruit, "paint", record)
     grade = make_fruit(200, size=8).grade
     by_grade = [np.array(ripeness)[grade == g] for g in range(5)]
     for lower, upper in pairwise(by_grade):
@@ -121,20 +121,20 @@ def test_ripeness_varies_within_grades_that_do_not_overlap(monkeypatch: pytest.M
     assert by_grade[-1].max() < 1
 
 
-def test_green_fades_from_grade_to_grade(basket: Fruit) -> None:
-    red, green, _ = basket.images[:, 13:21, 12:20].astype(float).mean(axis=(1, 2)).T
+def test_greenness_decreases_with_the_grade(data: Fruit) -> None:
+    red, green, _ = data.images[:, 13:21, 12:20].astype(float).mean(axis=(1, 2)).T
     contrast = green - red
-    by_grade = np.array([contrast[basket.grade == g].mean() for g in range(5)])
+    by_grade = np.array([contrast[data.grade == g].mean() for g in range(5)])
     assert (np.diff(by_grade) < -10).all(), by_grade
 
 
-def test_grades_are_linear_in_the_pixels_but_not_near_in_them(basket: Fruit, features: NDArray[np.float64]) -> None:
+def test_ridge_regression_beats_nearest_neighbours_on_pixels(data: Fruit, features: NDArray[np.float64]) -> None:
     order = np.random.default_rng(0).permutation(300)
     train, test = order[:150], order[150:]
 
     def error(model: Any) -> float:
-        guess = model.fit(features[train], basket.grade[train]).predict(features[test])
-        return float(abs(np.clip(np.rint(guess), 0, 4) - basket.grade[test]).mean())
+        estimate = model.fit(features[train], data.grade[train]).predict(features[test])
+        return float(abs(np.clip(np.rint(estimate), 0, 4) - data.grade[test]).mean())
 
     ridge = error(RidgeCV(np.logspace(-2, 3, 11)))
     neighbours = min(error(KNeighborsRegressor(k)) for k in (1, 5))
@@ -143,11 +143,11 @@ def test_grades_are_linear_in_the_pixels_but_not_near_in_them(basket: Fruit, fea
     assert ridge < 0.75 * neighbours
 
 
-def test_fruits_of_a_plant_look_alike_within_a_grade(basket: Fruit, features: NDArray[np.float64]) -> None:
+def test_nearest_pictures_within_a_grade_share_the_plant(data: Fruit, features: NDArray[np.float64]) -> None:
     distance = np.linalg.norm(features[:, None] - features, axis=-1)
-    comparable = (basket.grade[:, None] == basket.grade) & ~np.eye(300, dtype=bool)
+    comparable = (data.grade[:, None] == data.grade) & ~np.eye(300, dtype=bool)
     nearest = np.where(comparable, distance, np.inf).argsort(axis=1)[:, :3]
-    same = basket.plant[:, None] == basket.plant
+    same = data.plant[:, None] == data.plant
     chance = same[comparable].mean()
     found = np.take_along_axis(same, nearest, axis=1).mean()
     assert found > 5 * chance, (found, chance)
@@ -165,6 +165,6 @@ def test_fruits_of_a_plant_look_alike_within_a_grade(basket: Fruit, features: ND
         ({"random_state": "seven"}, r"random_state must be an integer of at least 0; got 'seven'\."),
     ],
 )
-def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_fruit(**arguments)

@@ -1,8 +1,7 @@
-"""Pictures of ripening fruit, painted with NumPy alone: the label is the ripeness, the subject the plant.
+"""Synthetic pictures of ripening fruit: the label is the ripeness, the subject the plant.
 
-A *plant* fixes what its fruits share: variety, outline, colours, stem, leaf, freckles, and the cloth they are
-laid on.  A *scene* holds what changes from picture to picture and says nothing of ripeness: light, folds of
-the cloth, place, rotation, scale, blemishes.
+A *plant* fixes what its fruits share: variety, outline, colours, stem, leaf, freckles and background cloth. A *scene*
+holds the nuisance parameters of one picture: light, folds of the cloth, position, rotation, scale, blemishes.
 """
 
 from __future__ import annotations
@@ -31,11 +30,10 @@ class Fruit:
     Attributes
     ----------
     images : ndarray of uint8, shape (n, size, size, 3)
-        The pictures: red, green, blue.
     grade : ndarray of int64, shape (n,)
-        Ripeness from 0, unripe, to ``n_grades - 1``, ripe.  The grades take turns and so are balanced.
+        Ripeness from 0, unripe, to ``n_grades - 1``, ripe, in turns and so balanced.
     plant : ndarray of int64, shape (n,)
-        The subject: which plant the fruit grew on.
+        The subject.
     """
 
     images: NDArray[np.uint8]
@@ -82,32 +80,21 @@ def make_fruit(
     n_plants: int | None = None,
     random_state: int | Generator | None = 0,
 ) -> Fruit:
-    """Paint pictures of ripening fruit.
+    """Generate pictures of ripening fruit.
 
     Parameters
     ----------
     n_samples : int, default=600
-        Number of pictures, at least 1.
+        Number of pictures.
     size : int, default=64
         Height and width of a picture in pixels, at least 8.
     n_grades : int, default=5
-        Number of grades of ripeness, at least 2.  Ripeness varies within a grade; grades do not overlap.
+        Number of grades, at least 2. Ripeness varies within a grade; grades do not overlap.
     n_plants : int, optional
-        Number of plants, which take turns after every round of grades.  By default a plant bears 15 pictures
-        in a row, then comes the next.
+        Number of plants, which alternate after every round of grades. By default each plant has 15 consecutive
+        pictures.
     random_state : int, Generator or None, default=0
-        Seed of the drawing.  Picture i depends on the seed, its grade and its plant, not on the number of
-        pictures.  None draws anew at each call.
-
-    Returns
-    -------
-    Fruit
-        ``images`` of shape (n_samples, size, size, 3), ``grade`` and ``plant`` of shape (n_samples,).
-
-    Raises
-    ------
-    InputError
-        If a number is not an integer or is too small.
+        Picture i depends on the seed, its grade and its plant, not on the number of pictures.
 
     Examples
     --------
@@ -128,15 +115,15 @@ def make_fruit(
     else:
         plant = index // n_grades % _checked("n_plants", n_plants, least=1)
     seed = _seed(random_state)
-    # Every variety has its turn before one comes back.
+    # Every variety is used once before any is used again.
     varieties = _stream(seed, ORDER_STREAM, 0).permutation(len(_VARIETIES))
     kinds = varieties[np.arange(plant.max() + 1) % len(varieties)]
-    plants = [_grow(_VARIETIES[kind], _stream(seed, PLANT_STREAM, p)) for p, kind in enumerate(kinds)]
+    plants = [_draw_plant(_VARIETIES[kind], _stream(seed, PLANT_STREAM, p)) for p, kind in enumerate(kinds)]
     images = np.empty((n_samples, size, size, 3), dtype=np.uint8)
     for i in range(n_samples):
         rng = _stream(seed, PICTURE_STREAM, i)
         ripeness = (int(grade[i]) + rng.uniform(0.15, 0.85)) / n_grades
-        images[i] = paint(plants[plant[i]], _stage(plants[plant[i]], rng), ripeness, size)
+        images[i] = paint(plants[plant[i]], _draw_scene(plants[plant[i]], rng), ripeness, size)
     return Fruit(images=images, grade=grade, plant=plant)
 
 
@@ -153,26 +140,25 @@ def _seed(random_state: int | Generator | None) -> int:
 
 
 def _stream(seed: int, kind: int, index: int) -> Generator:
-    """Give each plant and each picture random numbers of its own."""
+    """Return an independent random stream for each plant and picture."""
     return default_rng(SeedSequence(seed, spawn_key=(kind, index)))
 
 
 def _draw_waves(rng: Generator, count: int, dims: int, frequency: float) -> Array:
-    """Draw plane waves, shape (count, dims + 1): a wave vector and a phase each."""
+    """Draw plane waves (count, dims + 1): wave vectors and phases."""
     vectors = unit(rng.normal(size=(count, dims))) * frequency * rng.uniform(0.6, 1.4, size=(count, 1))
     return floats(np.column_stack([vectors, rng.uniform(0, 2 * pi, size=count)]))
 
 
 def _draw_cloth(rng: Generator) -> Array:
-    """Draw a background colour between two of the palette, shape (3,)."""
+    """Draw a background colour (3,) between two of the palette."""
     one, other = (linear_light(_CLOTHS[k]) for k in rng.integers(len(_CLOTHS), size=2))
     return blend(one, other, rng.uniform(0, 0.4))
 
 
-def _grow(variety: Variety, rng: Generator) -> Plant:
-    """Draw a plant of a variety."""
+def _draw_plant(variety: Variety, rng: Generator) -> Plant:
     tint = rng.normal(0, 0.14, size=3)
-    drift = np.outer([0.3, 0.6, 0.9, 1.0], tint - tint.mean())  # changes the hue, and less in unripe fruits
+    drift = np.outer([0.3, 0.6, 0.9, 1.0], tint - tint.mean())  # a change of hue, smaller in unripe fruits
     leaf = rng.uniform([0.5, 0.55, 0.14, -0.2], [1.25, 0.85, 0.24, 0.2])
     leaf[0] *= rng.choice([-1, 1])
     return Plant(
@@ -194,8 +180,7 @@ def _grow(variety: Variety, rng: Generator) -> Plant:
     )
 
 
-def _stage(plant: Plant, rng: Generator) -> Scene:
-    """Draw the scene of one picture of the plant's fruit."""
+def _draw_scene(plant: Plant, rng: Generator) -> Scene:
     azimuth = pi * rng.uniform(0.05, 0.95)
     warmth, brightness = rng.uniform(-1, 1), rng.uniform(0.92, 1.2)
     cloth = blend(plant.cloth, _draw_cloth(rng), rng.uniform(0, 0.2))

@@ -1,8 +1,7 @@
-"""How one fruit is painted, given its plant and its scene.
+"""Rendering of one fruit, given its plant and its scene.
 
-Points of the picture lie in [-1, 1]², x rightwards and y upwards, so that a scene is the same at every size.
-The fruit has coordinates of its own: its radius is 1 and its stem points upwards.  Colours are mixed in
-linear light and encoded once, at the end, with a gamma of 2.
+Picture coordinates lie in [-1, 1]², x to the right and y upwards, independent of the size. In fruit coordinates the
+radius is 1 and the stem points upwards. Colours are linear and encoded once, at the end, with a gamma of 2.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float32]
 _Part = Callable[[Array], tuple[Array, Array]]
 
-RASTER = 128  # smaller pictures are painted at least this wide and averaged down: smooth edges, same scene
+RASTER = 128  # smaller pictures are rendered at least this wide and averaged, for antialiasing
 
 
 class Variety(NamedTuple):
-    """What the plants of one kind share.
+    """Parameters of a variety.
 
-    The outline is a radius that depends on the angle from the stem through its cosine c: a circle stretched
-    (c²), tapered (c³), and raised or dimpled at its crown, the stem end, and at its foot.
+    The outline is a radius as a function of the cosine c of the angle from the stem: a circle stretched (c²), tapered
+    (c³), and raised or dimpled at its crown, the stem end, and at its foot.
     """
 
     colours: tuple[str, str, str, str]  # from unripe to ripe
@@ -44,7 +43,7 @@ class Variety(NamedTuple):
 
 
 class Plant(NamedTuple):
-    """What the fruits of one plant share."""
+    """Parameters of a plant, shared by its fruits."""
 
     variety: Variety
     colours: Array  # (4, 3), from unripe to ripe
@@ -64,7 +63,7 @@ class Plant(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """What changes from picture to picture and has no bearing on ripeness."""
+    """Nuisance parameters of one picture."""
 
     centre: Array  # (2, 1)
     angle: float
@@ -80,13 +79,13 @@ class Scene(NamedTuple):
 
 
 def paint(plant: Plant, scene: Scene, ripeness: float, size: int) -> NDArray[np.uint8]:
-    """Paint one picture, shape (size, size, 3)."""
+    """Return one picture (size, size, 3)."""
     fold = -(-RASTER // size)
     ticks = floats((2 * np.arange(size * fold) + 1) / (size * fold) - 1)
     points = np.stack(np.meshgrid(ticks, -ticks)).reshape(2, -1)
     radius = plant.size * scene.scale * (0.86 + 0.16 * ripeness)
     turn = _axes(scene.angle)
-    middle = floats([[0.0], [sum(_ends(plant)) / 2]])  # a pear's lies above its core
+    middle = floats([[0.0], [sum(_ends(plant)) / 2]])  # the centre of a pear lies above its core
     own = middle + floats(turn @ (points - scene.centre) / radius)
     light = floats(np.concatenate([turn @ scene.light[:2], scene.light[2:]]))
     canvas = _background(scene, points)
@@ -101,22 +100,22 @@ def paint(plant: Plant, scene: Scene, ripeness: float, size: int) -> NDArray[np.
 
 
 def _lay(canvas: Array, part: _Part, own: Array, ahead: Array, height: float, pixel: float) -> None:
-    """Cast the soft shadow of a part on the canvas, (3, p), then cover its place with the part."""
+    """Draw the soft shadow of a part on the canvas (3, p), then the part."""
     inside, colour = part(own)
     hides_lamp, _ = part(own + ahead)
     canvas *= 1 - 0.5 * _smooth(-height, height, hides_lamp)
-    canvas *= 1 - 0.3 * _smooth(-height / 2, 0, inside)  # next to the part, less of the sky is seen
+    canvas *= 1 - 0.3 * _smooth(-height / 2, 0, inside)  # ambient occlusion next to the part
     canvas += np.clip(0.5 + inside / pixel, 0, 1) * (colour - canvas)
 
 
 def _background(scene: Scene, points: Array) -> Array:
-    """Paint the cloth: a gentle gradient, faint folds, darker corners; shape (3, p)."""
+    """Return the cloth (3, p): a gradient, faint folds, darker corners."""
     shade = 1 + scene.relief * _ripple(scene.folds, points) - 0.1 * (points * points).sum(axis=0)
     return floats(blend(scene.cloth[0], scene.cloth[1], _smooth(-1.4, 1.4, scene.fall @ points)) * shade)
 
 
 def _outline(plant: Plant, own: Array) -> tuple[Array, Array, Array]:
-    """Give the points' distance from the core, (p,), the outline's, (p,), and the way outwards, (2, p)."""
+    """Return distances (p,) from the core, of points and of the outline, and outward normals (2, p)."""
     variety = plant.variety
     distance = np.sqrt((own * own).sum(axis=0)) + np.float32(1e-6)
     s, c = own / distance
@@ -131,20 +130,20 @@ def _outline(plant: Plant, own: Array) -> tuple[Array, Array, Array]:
 
 
 def _ends(plant: Plant) -> tuple[float, float]:
-    """Find the height of the stem's foot and of the fruit's bottom above the core."""
+    """Return the heights of the base of the stem and of the bottom of the fruit above the core."""
     _, radius, _ = _outline(plant, floats([[0, 0], [1, -1]]))
     return float(radius[0]) - 0.06, -float(radius[1])
 
 
 def _body(plant: Plant, scene: Scene, ripeness: float, light: Array, own: Array) -> tuple[Array, Array]:
-    """Give the distance to the fruit's edge, positive inside, (p,), and its colour, (3, p)."""
+    """Return the signed distance (p,) to the edge of the fruit, positive inside, and its colour (3, p)."""
     distance, radius, outward = _outline(plant, own)
     inside = (radius - distance) * (outward * own).sum(axis=0) / distance
     near = np.flatnonzero(inside > -0.1)
     rim = np.minimum(distance[near] / radius[near], 1)
     normal = np.concatenate([outward[:, near] * rim, np.sqrt(1 - rim * rim)[None]])
     lit = _lit(plant, scene, ripeness, light, normal)
-    if plant.variety.crown[0] < 0:  # the stem's dimple lies in the dark
+    if plant.variety.crown[0] < 0:  # the dimple of the stem is dark
         x, y = own[:, near]
         lit *= 1 - 0.5 * np.exp(-((x / 0.22) ** 2) - ((y - _ends(plant)[0]) / 0.13) ** 2)
     colour = np.zeros((3, own.shape[1]), dtype=np.float32)
@@ -153,7 +152,7 @@ def _body(plant: Plant, scene: Scene, ripeness: float, light: Array, own: Array)
 
 
 def _lit(plant: Plant, scene: Scene, ripeness: float, light: Array, normal: Array) -> Array:
-    """Light the skin: Lambert with a soft end, sky, glow of the cloth, highlight; shape (3, p)."""
+    """Return the lit skin (3, p): soft Lambert, ambient light, reflection of the cloth, highlight."""
     diffuse = floats(np.clip((light @ normal + 0.2) / 1.2, 0, 1))
     shade = (0.28 + 0.85 * diffuse) * (0.75 + 0.25 * _smooth(0, 0.6, normal[2]))
     glow = 0.3 * (1 - normal[2]) * (1 - diffuse) * scene.cloth[0]
@@ -163,13 +162,13 @@ def _lit(plant: Plant, scene: Scene, ripeness: float, light: Array, normal: Arra
 
 
 def _skin(plant: Plant, scene: Scene, ripeness: float, normal: Array) -> Array:
-    """Colour the skin, which ripens in patches; shape (3, p)."""
+    """Return the colour (3, p) of the skin, which ripens in patches."""
     variety, own_patches = plant.variety, _ripple(scene.patches, normal)
     early = 0.10 * _ripple(plant.patches, normal) + 0.06 * own_patches + 0.14 * (plant.sunny @ normal - 0.5)
     if variety.streaks:
         longitude = np.arctan2(normal[0], normal[2] + 0.3)
         early += 0.1 * variety.streaks * np.sin(27 * longitude + 2 * np.sin(7 * longitude + 5 * normal[1]))
-    local = ripeness + 4 * ripeness * (1 - ripeness) * early  # all green at first, all ripe in the end
+    local = ripeness + 4 * ripeness * (1 - ripeness) * early  # all unripe at 0, all ripe at 1
     skin = floats([np.interp(local, (0, 0.36, 0.7, 1), channel) for channel in plant.colours.T])
     if variety.freckles:
         freckles = _spots(plant.freckles, 0.045, normal)
@@ -197,7 +196,7 @@ def _stem(plant: Plant, light: Array, own: Array) -> tuple[Array, Array]:
 
 
 def _sepals(plant: Plant, light: Array, own: Array) -> tuple[Array, Array]:
-    """Like ``_body``, for the star of five sepals, seen aslant."""
+    """Like ``_body``, for a star of five sepals."""
     x, y = own[0], (own[1] - _ends(plant)[0]) / 0.55
     distance = np.hypot(x, y)
     ray = np.cos(2.5 * (np.arctan2(x, y) + plant.bend)) ** 2
@@ -205,7 +204,7 @@ def _sepals(plant: Plant, light: Array, own: Array) -> tuple[Array, Array]:
 
 
 def _leaf(plant: Plant, light: Array, own: Array) -> tuple[Array, Array]:
-    """Like ``_body``, for a leaf with a curled midrib, one half turned to the light."""
+    """Like ``_body``, for a leaf with a curled midrib, one half lit."""
     angle, length, half_width, curl = plant.leaf
     sideways, forward = _axes(-angle)
     root = floats([[0.0], [_ends(plant)[0] + 0.35 * plant.variety.stem[0]]])
@@ -220,42 +219,42 @@ def _leaf(plant: Plant, light: Array, own: Array) -> tuple[Array, Array]:
 
 
 def floats(values: ArrayLike) -> Array:
-    """Make an array of single precision."""
+    """Convert to float32."""
     return np.asarray(values, dtype=np.float32)
 
 
 def linear_light(colour: str) -> Array:
-    """Turn "#rrggbb" into linear light, shape (3,)."""
+    """Convert "#rrggbb" to linear light (3,)."""
     return floats([(int(colour[k : k + 2], 16) / 255) ** 2 for k in (1, 3, 5)])
 
 
 def unit(vectors: ArrayLike) -> Array:
-    """Scale vectors, along the last axis, to length 1."""
+    """Normalise vectors along the last axis."""
     return floats(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
 
 
 def _axes(angle: float) -> Array:
-    """Give the axes of a frame turned anticlockwise by an angle, one per row; shape (2, 2)."""
+    """Return the axes (2, 2) of a frame rotated anticlockwise, one per row."""
     return floats([[cos(angle), sin(angle)], [-sin(angle), cos(angle)]])
 
 
 def blend(under: Array, over: Array, share: Array | float) -> Array:
-    """Mix two colours."""
+    """Interpolate two colours."""
     return under + share * (over - under)
 
 
 def _smooth(low: float, high: float, x: Array) -> Array:
-    """Rise from 0 at low to 1 at high without a kink."""
+    """Return the smoothstep from 0 at low to 1 at high."""
     t = floats(np.clip((x - low) / (high - low), 0, 1))
     return t * t * (3 - 2 * t)
 
 
 def _ripple(waves: Array, points: Array) -> Array:
-    """Add plane waves up to a pattern of unit size over points of shape (d, p)."""
+    """Return the sum of plane waves at points (d, p), with unit amplitude."""
     return floats(np.sin(waves[:, :-1] @ points + waves[:, -1:]).sum(axis=0) / len(waves) ** 0.5)
 
 
 def _spots(centres: Array, radius: float, normal: Array) -> Array:
-    """Mark round spots about points of the unit sphere: 1 inside, 0 outside, shape (p,)."""
+    """Return a mask (p,) of round spots around points of the unit sphere."""
     nearest = (centres @ normal).max(axis=0, initial=-1)
     return _smooth(1 - 1.3 * radius**2, 1 - 0.5 * radius**2, nearest)

@@ -1,0 +1,1 @@
+"""The paper re-run, a comparison with other packages, and a demonstration."""

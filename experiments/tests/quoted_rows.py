@@ -1,0 +1,206 @@
+"""Rows of tables that documents quote from the committed results; None stands for a label of free wording."""
+
+from ordrank_experiments import tables
+
+from experiments.tests.documents import results
+
+
+def paper_rows():
+    """MAE of every method and training size, published and re-run."""
+    rows = [row for row in results("reproduce")["rows"] if row["table"] in "57"]
+    for family in ("cMDS-DML", "LDMLR"):
+        published = (row["published_mae"] for row in rows if row["method"] == f"{family} calibrated")
+        yield (None, *(f"{value:.4f}" for value in published))
+    for method in tables.METHOD_NAMES:
+        if method not in (tables.CMDS_RAW, tables.LDMLR_RAW):
+            digits = 1 if method == tables.LDMLR_LITERAL else 4  # its further digits depend on rounding
+            values = [f"{row['mae_mean']:.{digits}f}" for row in rows if row["method"] == method]
+            yield (method, *values, *["–"] * (6 - len(values)))
+
+
+def paper_time_rows():
+    ratios = results("reproduce")["summary"]["fit_time_ratios"]
+    keys = ("ratio", "literal_over_literal", "calibrated_over_calibrated", "calibrated_over_calibrated_with_choice")
+    for key in keys:
+        parts = ([row[key] for row in ratios if row["table"] in numbers] for numbers in ("345", "67"))
+        umist, fgnet = (f"{min(part):.1f} to {max(part):.1f}" for part in parts)
+        yield (None, umist, fgnet + (" (cMDS-DML takes no step there)" if key == "literal_over_literal" else ""))
+
+
+def umist_limit_rows():
+    rows = results("umist_limits")["rows"]
+    for gain in ("1", "0.1", "0.01", "0.001", "0"):
+        yield (f"{gain}·[I 0]", *(f"{row['mae'][f'gain {gain}'][0]:.4f}" for row in rows))
+    for ridge in ("1e-06", "0.0001", "0.0003", "0.001", "0.003", "0.01", "0.1"):
+        yield (ridge, *(f"{row['mae'][f'ridge {ridge}'][0]:.4f}" for row in rows))
+    for key in ("smallest_by_ridge", "smallest_by_split"):
+        yield (None, *(f"{row[key]:.4f}" for row in rows))
+    yield (None, *(f"{row['mae']['Euclidean'][0]:.4f}" for row in rows))
+    for key, form in (
+        ("ldmlr_median_log10_norm_of_A", ".0f"),
+        ("ldmlr_splits_changed_by_a_hundredth", "d"),
+        ("ldmlr_largest_change_by_rounding", ".2f"),
+    ):
+        yield (None, *(format(row[key], form) for row in rows))
+    pairs = [(row["mae"]["LDMLR"][0], row["mae"]["LDMLR, pictures changed by 1e-13"][0]) for row in rows]
+    yield (None, *(f"{a:.3f}, {b:.3f}" for a, b in pairs))
+
+
+def comparison_rows():
+    for row in results("compare")["summary"]["conditions"]:
+        outcomes = ("yes" if row[f"best_or_tied{test}"] else "no" for test in ("", "_uncorrected"))
+        errors = f"{row['mae']:.3f}", row["best_other"], f"{row['best_other_mae']:.3f}"
+        yield (row["benchmark"], row["rule"], str(row["n"]), *errors, *outcomes)
+
+
+def default_model_rows():
+    found = results("ordinal_metric")
+    for key in (
+        "mae_labelled", "mae_unlabelled", "mae_never_seen_labelled", "mae_never_seen_half",
+        "same_person_in_grade_euclidean", "same_person_in_grade_labelled", "same_person_euclidean",
+        "same_person_labelled", "same_person_unlabelled",
+    ):  # fmt: skip
+        yield (None, *(f"{row['mean'][key]:.3f}" for row in found["umist"]))
+    for row in found["variability"]:
+        name = {"umist": "UMIST", "fgnet": "FG-NET"}[row["dataset"]]
+        by_seed, mean = row["mae_by_seed"], f"{row['mae']:.3f} ± {row['standard_error']:.3f}"
+        yield (name, str(row["n"]), f"{by_seed[0]:.3f}", mean, f"{min(by_seed):.3f}, {max(by_seed):.3f}")
+    for row in found["landmarks"]:
+        error, share = row["relative_error_of_the_map"], row["time_over_exact"]
+        yield (str(row["landmarks"]), f"{error:.4f}", f"{row['mae']:.3f}", f"{share:.2f}")
+
+
+def discriminant_rows():
+    for row in results("discriminant")["rows"]:
+        change = f"{100 * row['change']:+.1f} % ± {100 * row['standard_error']:.1f}"
+        yield (row["data"], str(row["n"]), f"{row['mae_without']:.3f}", f"{row['mae']:.3f}", change)
+
+
+def defaults_rows():
+    rows = results("defaults")["rows"]
+    for name in dict.fromkeys(row["without"] for row in rows):
+        found = [row for row in rows if row["without"] == name]
+        worst = max(found, key=lambda row: row["change"])
+        where = f"{worst['data']}, {worst['n']} samples" if worst["change"] > 0 else "nowhere"
+        mean = sum(row["change"] for row in found) / len(found)
+        largest = f"{100 * worst['change']:+.1f} % ± {100 * worst['standard_error']:.1f}"
+        yield (f"`{name}`", f"{100 * mean:+.1f} %", largest, where)
+
+
+def speed_rows(part):
+    for row in results("speed")[part]["rows"]:
+        if "not_run" in row:
+            yield (row["name"], row["not_run"], *[""] * 5)
+            continue
+        time, memory = (f"{row[f'{key}_over_ours']:.3g}" for key in ("fit_seconds", "peak_megabytes"))
+        fit = f"{row['fit_seconds']:.2g} s", time, f"{row['peak_megabytes']:.0f} MB", memory
+        yield (row["name"], *fit, f"{row['query_milliseconds']:.2f} ms", f"{row['mae']:.3f}")
+
+
+def large_fit_rows():
+    million, largest = results("speed")["million"], results("speed")["neighbors"]["rows"][-1]
+    yield (None, f"{million['product_seconds']:.2f} s")
+    yield (None, f"{million['fit_seconds']:.2f} s")
+    yield (None, f"{million['fit_over_product']:.1f}")
+    yield (None, f"{million['peak_megabytes_beyond_samples']:.0f} MB")
+    yield (None, f"{million['mae']:.3f}; {million['mae_euclidean']:.3f}")
+    yield (None, f"{largest['neighbor_seconds']:.1f} s; {largest['rest_seconds']:.1f} s")
+
+
+def solver_rows():
+    for row in results("solvers")["rows"]:
+        ratios = (f"{row[f'{name}_over_fast']:.0f}×" for name in ("literal", "paper"))
+        yield (f"{row['mu']:g}", str(row["fast_iterations"]), *ratios)
+
+
+def scaling_rows():
+    found = results("scaling")
+    for row in (*found["gradients"].values(), *found["fits"].values()):
+        yield (None, f"{row['exponent']:.2f}")
+
+
+def recall_rows():
+    for row in results("speed")["recall"]["rows"]:
+        times = f"{row['exact_seconds'] / row['most_seconds']:.1f}"
+        yield (str(row["dimensions"]), times, f"{row['recall_reported']:.3f}", f"{row['recall_measured']:.3f}")
+
+
+def device_rows():
+    found = results("gpu")
+    for row in found["fits"]:
+        times = (f"{row[f'{name}_seconds']:.3f} s" for name in ("fit", "neighbours", "rest"))
+        yield (f"{row['samples']:,}", *times, f"{row['mae_learned']:.3f}", f"{row['mae_euclidean']:.3f}")
+    gradient, near, ceilings = found["gradient"], found["neighbours"], found["ceilings"]
+    yield (None, f"{ceilings['copy_bytes_per_second'] / 1e12:.2f} TB/s", "")
+    rate = f"{1e3 * gradient['seconds']:.2f} ms, {gradient['bytes_per_second'] / 1e12:.2f} TB/s"
+    yield (None, rate, f"{gradient['share_of_copy_ceiling']:.0%}")
+    yield (None, f"{near['flop_per_second'] / 1e12:.0f} TFLOP/s", f"{near['share_of_half_ceiling']:.0%}")
+    for name in ("whole_fit", "solver_at_full_size"):
+        yield (None, f"{found['same_as_cpu'][name]['difference']:.0e}")
+    for row in results("gpu_default")["fits"]:
+        times = (f"{row[f'{name}_seconds']:.3f} s" for name in ("fit", "choice", "neighbours", "rest"))
+        errors = f"{row['mae_learned']:.3f}", f"{row['mae_euclidean']:.3f}"
+        yield (row["model"], row["kernel"], *times, *errors)
+
+
+def collection_rows():
+    found = results("collection")
+    reading, query = found["reading"], found["query"]
+    yield (None, f"{reading['fit_over_pillow']:.2f} times as long")
+    yield (None, f"{reading['fit_with_a_ninth_graded_over_pillow']:.2f} times as long")
+    growth = found["memory"]["growth_beyond_the_feature_matrix"]
+    yield (None, f"{growth:.0%} more memory, beyond the features themselves")
+    yield (None, f"{query['seconds']:.1f} s")
+    for row in results("search")["search"]:
+        single, batch = row["index_times_as_fast_as_plain"], row["batch_times_as_fast_as_single"]
+        yield (row["data"], str(row["k"]), f"{single:.1f}", f"{batch:.1f}")
+
+
+def page_rows():
+    load, page = results("serve"), results("page")
+    yield (None, f"{load['one']['requests_per_second']:.0f}")
+    yield (None, f"{load['throughput_ratio']:.1f} times as many")
+    times = load["many"]["milliseconds"]["all"]
+    yield (None, f"{times['p50']:.0f} and {times['p99']:.0f} ms")
+    memory, growth = (load["many_again"][f"memory_{name}"] for name in ("bytes", "growth_bytes"))
+    yield (None, f"{memory / 1e6:.0f} MB, {growth / memory:.0%}")
+    yield (None, f"{load['killed']['lost_grades']}")
+    yield (None, f"{page['paint']['useful_milliseconds'] / 1000:.1f} s")
+    yield (None, f"{page['map']['frames_per_second']:.0f} frames a second")
+
+
+def cluster_rows():
+    units = {"rounds": (1e3, "ms"), "tasks": (1e3, "ms"), "merged": (1e6, "µs")}
+    found = results("cluster_scale")
+    for phase, rates in found["seconds_of_a_unit"].items():
+        scales = {kind: units.get(kind, (1e9, "ns")) for kind in rates}
+        parts = (f"{kind} {rates[kind] * scale:.3g} {unit}" for kind, (scale, unit) in scales.items() if rates[kind])
+        yield (phase, ", ".join(parts))
+    for row in (row for part in found["large"].values() for row in part):
+        local = (str(row[key]) if row["map"] == "local term" else "" for key in ("components", "neighbors"))
+        sizes = row["map"], f"{row['rows']:,}", str(row["features"]), str(row["shards"]), *local
+        for phase, seconds in row["seconds"].items():
+            yield (*sizes, phase, f"{seconds:.2g} s", f"{row['predicted_over_measured'][phase]:.2f}")
+    for phase, parts in found["billion"]["seconds"].items():
+        yield (phase, *(f"{parts[name]:,.0f} s" for name in ("tasks", "workers", "storage")))
+    for name in ("single", "batch of 100"):
+        query = results("cluster")["query"][name]
+        milliseconds = (f"{1e3 * query['seconds'][who]:.1f} ms" for who in ("one process, two threads", "two workers"))
+        yield (None, *milliseconds, f"{query['ratio']:.2f}")
+
+
+def cluster_figures():
+    """Figures in the text of the document with the tables of the cluster."""
+    found, scale = results("cluster"), results("cluster_scale")
+    for name in ("memory", "spilling"):
+        yield f"{found[name]['seconds']:.1f} s"
+        yield f"{max(found[name]['peak_of_workers']) / 1e6:.0f} MB"
+    yield f"{found['spilling']['written_to_disk'] / 1e9:.1f} GB"
+    yield f"{min(found['overhead']['ratios']):.2f} to {max(found['overhead']['ratios']):.2f}"
+    yield f"{found['overhead']['ratio']:.2f}"
+    yield f"{found['query']['seconds_to_read_and_index']['two workers']:.1f} s"
+    rows = (*scale["small"], *scale["large"]["linear"])
+    for n in (10**7, 10**5):
+        yield f"{next(row['worker_memory'] for row in rows if row['rows'] == n) / 1e6:.0f} MB"
+    for name in ("a_task", "scheduler_and_client"):
+        yield f"{scale['tasks'][f'milliseconds_of_{name}']:.2f} ms"

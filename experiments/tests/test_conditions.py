@@ -1,0 +1,199 @@
+"""Split rules of the comparison."""
+
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ordrank_experiments import conditions, reproduce
+from ordrank_experiments.conditions import (
+    Benchmark,
+    Split,
+    SplitRule,
+    draw_balanced,
+    draw_half_of_subjects,
+    draw_random,
+    draw_subjects,
+    list_splits,
+    load_benchmarks,
+    split_data,
+    take_holdout,
+)
+
+from experiments.tests.documents import results
+from experiments.tests.fakes import write_fgnet, write_retinamnist, write_tables, write_umist
+
+# Eleven subjects with one label each, and thirty with several.
+ONE_LABEL_SUBJECT = np.repeat(np.arange(11), 9)
+ONE_LABEL = np.array([0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2])[ONE_LABEL_SUBJECT]
+MIXED_SUBJECT = np.arange(150) % 30
+MIXED_LABEL = np.arange(150) % 7
+
+
+def disjoint(train, test):
+    return not set(train.tolist()) & set(test.tolist())
+
+
+repeats = st.integers(0, 500)
+SPLIT = Split("c", "random", 50, 0)
+
+
+@given(repeats, st.sampled_from([3, 15, 30]))
+def test_subjects_with_one_label_are_halved_label_by_label(repeat, n):
+    train, test = draw_half_of_subjects(n, repeat, y=ONE_LABEL, subject=ONE_LABEL_SUBJECT)
+    assert disjoint(ONE_LABEL_SUBJECT[train], ONE_LABEL_SUBJECT[test])
+    assert np.bincount(ONE_LABEL[train]).tolist() == [min(n // 3, 18)] + [n // 3] * 2
+    # All samples of the other subjects are test samples, and every label has subjects in both parts.
+    assert len(np.unique(ONE_LABEL_SUBJECT[test])) == 4
+    assert len(test) == 4 * 9
+    assert set(ONE_LABEL[test]) == {0, 1, 2}
+
+
+@given(repeats)
+def test_subjects_with_several_labels_are_halved_regardless_of_labels(repeat):
+    train, test = draw_half_of_subjects(70, repeat, y=MIXED_LABEL, subject=MIXED_SUBJECT)
+    assert disjoint(MIXED_SUBJECT[train], MIXED_SUBJECT[test])
+    assert len(np.unique(MIXED_SUBJECT[test])) == 15
+    assert len(test) == 15 * 5
+    assert np.bincount(MIXED_LABEL[train]).max() <= 10
+
+
+@given(repeats)
+def test_seventy_percent_of_the_subjects_are_for_training(repeat):
+    train, test = draw_subjects(105, repeat, subject=MIXED_SUBJECT)
+    assert disjoint(MIXED_SUBJECT[train], MIXED_SUBJECT[test])
+    assert len(np.unique(MIXED_SUBJECT[train])) == 21
+    assert len(train) + len(test) == 150
+
+
+@given(repeats, st.integers(1, 99))
+def test_random_splits_are_partitions(repeat, n):
+    train, test = draw_random(n, repeat, size=100)
+    assert sorted([*train, *test]) == list(range(100))
+    assert len(train) == n
+
+
+@given(repeats)
+def test_balanced_splits_have_equal_numbers_of_each_label(repeat):
+    train, test = draw_balanced(21, repeat, y=MIXED_LABEL)
+    assert np.bincount(MIXED_LABEL[train]).tolist() == [3] * 7
+    assert sorted([*train, *test]) == list(range(150))
+
+
+def test_holdouts_are_consecutive_rows():
+    train, test = take_holdout(3, 2, size=5)
+    assert (train.tolist(), test.tolist()) == ([10, 11, 12], [13, 14])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda repeat: draw_half_of_subjects(15, repeat, y=ONE_LABEL, subject=ONE_LABEL_SUBJECT),
+        lambda repeat: draw_subjects(15, repeat, subject=MIXED_SUBJECT),
+        lambda repeat: draw_random(15, repeat, size=100),
+    ],
+)
+def test_splits_are_reproducible_and_differ(draw):
+    np.testing.assert_array_equal(draw(3)[0], draw(3)[0])
+    assert len({tuple(draw(repeat)[0]) for repeat in range(20)}) > 15
+
+
+def benchmark(draw, *, subject=None, standardise=False):
+    X = np.random.default_rng(0).normal(size=(150, 4)) * [1, 10, 0, 1] + 5
+    rule = SplitRule("random", "", (15,), 4, draw)
+    return Benchmark("c", "C", X, MIXED_LABEL.astype(float), subject, (rule,), standardise)
+
+
+def test_columns_are_standardised_on_the_training_part_only():
+    data = split_data(benchmark(lambda n, r: draw_random(n, r, size=150), standardise=True), SPLIT)
+    np.testing.assert_allclose(data.X_train.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(data.X_train.std(axis=0), [1, 1, 0, 1])
+    assert abs(data.X_test.mean()) > 1e-3
+
+
+def test_subjects_are_given_if_shared_and_groups_if_disjoint():
+    rules = partial(draw_random, size=150), partial(draw_subjects, subject=MIXED_SUBJECT)
+    shared, apart = (split_data(benchmark(rule, subject=MIXED_SUBJECT), SPLIT) for rule in rules)
+    assert len(shared.subject_train) == 50
+    assert shared.groups is None
+    assert apart.subject_train is None
+    assert len(apart.groups) == len(apart.y_train)
+    assert len(set(apart.groups)) < len(set(MIXED_SUBJECT))
+
+
+def test_splits_are_ordered_by_repeat_and_limited_by_their_rule():
+    assert [split.repeat for split in list_splits([benchmark(None)], repeats=9)] == [0, 1, 2, 3]
+    assert [split.repeat for split in list_splits([benchmark(None)] * 2, 2)] == [0, 0, 1, 1]
+
+
+@pytest.fixture(scope="module")
+def benchmarks(tmp_path_factory):
+    """All benchmarks with random data, without PCA, which takes seconds."""
+    folder = tmp_path_factory.mktemp("data")
+    write_fgnet(folder)
+    write_umist(folder)
+    write_retinamnist(folder)
+    write_tables(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (conditions, reproduce):
+            patch.setattr(module, "principal_components", lambda X, k: np.asarray(X).reshape(len(X), -1)[:, :k])
+        return {one.name: one for one in load_benchmarks("all", folder)}
+
+
+def test_every_data_set_is_loaded(benchmarks):
+    shapes = {name: one.X.shape for name, one in benchmarks.items()}
+    assert shapes == {
+        "umist": (575, 150),
+        "fgnet": (145, 80),
+        "fgnet-ages": (145, 80),
+        "retinamnist": (1600, 100),
+        "car": (120, 3),
+        "tae": (120, 3),
+        "winequality-red": (120, 3),
+    }
+    found = {(s.benchmark, s.rule, s.n) for s in list_splits(list(benchmarks.values()), 2)}
+    assert {(b, r, n) for b, r, n in found if b == "umist"} == {
+        ("umist", rule, n) for rule in ("random", "subject-disjoint") for n in (30, 60, 90)
+    }
+    assert ("retinamnist", "official", 1200) in found
+
+
+def test_costly_conditions_have_fewer_repeats(benchmarks):
+    counts = Counter((split.benchmark, split.rule) for split in list_splits(list(benchmarks.values()), 50))
+    assert counts["umist", "random"] == 150
+    assert counts["umist", "subject-disjoint"] == 60
+    assert counts["fgnet-ages", "random"] == counts["fgnet-ages", "subject-disjoint"] == 10
+    assert counts["retinamnist", "official"] == 1
+    assert counts["car", "hold-out"] == 3
+
+
+def test_the_official_test_part_has_400_samples(benchmarks):
+    data = split_data(benchmarks["retinamnist"], Split("retinamnist", "official", 1200, 0))
+    assert (len(data.y_train), len(data.y_test)) == (1200, 400)
+
+
+@pytest.mark.parametrize("n", [30, 60, 90])
+def test_subject_disjoint_splits_of_umist_have_all_labels_in_both_parts(benchmarks, n):
+    umist = benchmarks["umist"]
+    for repeat in range(5):
+        train, test = umist.rule("subject-disjoint").draw(n, repeat)
+        assert np.bincount(umist.y[train].astype(int)).tolist() == [n // 3] * 3
+        assert disjoint(umist.subject[train], umist.subject[test])
+        assert len(set(umist.y[test])) == 3
+
+
+def test_on_new_subjects_of_umist_no_method_beats_the_middle_grade(data_dir):
+    """A claim of the documents, with the committed results."""
+    (umist,) = load_benchmarks("umist", data_dir)
+    rule = umist.rule("subject-disjoint")
+    middle = np.mean([np.abs(umist.y[rule.draw(30, repeat)[1]] - 1).mean() for repeat in range(20)])
+    assert round(float(middle), 2) == 0.59
+    errors = {
+        (row["method"], row["n"]): row["mae_mean"]
+        for row in results("compare")["rows"]
+        if (row["benchmark"], row["rule"]) == ("umist", "subject-disjoint") and row["mae_mean"] is not None
+    }
+    assert min(errors.values()) >= middle - 1e-9
+    assert all(error < middle + 0.02 for (method, _), error in errors.items() if method == "OrdinalMetric")

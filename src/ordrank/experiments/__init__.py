@@ -1,1 +1,0 @@
-"""Experiments: the demonstration, and the paper re-run."""
