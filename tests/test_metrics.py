@@ -2,14 +2,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import ndcg_score
+from sklearn.metrics import cohen_kappa_score, ndcg_score
+from sklearn.metrics import confusion_matrix as sklearn_confusion_matrix
 
 from ordrank import OrdinalRanker, Ranking
 from ordrank import metrics as m
 from ordrank.errors import InputError
 
 
-def test_errors_and_accuracy_by_hand():
+def test_errors_and_accuracy_of_a_small_example():
     grades, estimates = [1, 1, 2, 5], [1, 2, 2.4, 3.2]
     assert m.mean_absolute_error(grades, estimates) == pytest.approx((0 + 1 + 0.4 + 1.8) / 4)
     assert m.mean_absolute_error_per_grade(grades, estimates) == pytest.approx({1.0: 0.5, 2.0: 0.4, 5.0: 1.8})
@@ -24,15 +25,71 @@ def test_kendall_tau():
     assert m.kendall_tau([1, 2, 3], [7, 7, 7]) == 0
 
 
-@pytest.mark.parametrize("score", [m.mean_absolute_error, m.accuracy, m.kendall_tau])
-def test_lists_of_different_or_no_length_are_refused(score):
+def test_nearest_label_is_the_lower_one_on_ties():
+    labels = np.array([0.0, 1.0, 5.0])
+    assert m.nearest_label(labels, np.array([-9, 0.5, 0.6, 3, 3.1, 99])).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+ratings = st.integers(0, 10**6).map(lambda seed: np.random.default_rng(seed).integers(0, 4, size=(2, 30)))
+
+
+class TestQuadraticWeightedKappa:
+    @given(ratings)
+    def test_equals_scikit_learn_for_equally_spaced_labels(self, pair):
+        expected = cohen_kappa_score(*pair, labels=range(4), weights="quadratic")
+        assert m.quadratic_weighted_kappa(*pair) == pytest.approx(expected, abs=1e-12)
+        assert (m.confusion_matrix(*pair, labels=range(4)) == sklearn_confusion_matrix(*pair, labels=range(4))).all()
+
+    @given(ratings, st.lists(st.floats(-50, 50), min_size=4, max_size=4, unique=True))
+    def test_is_the_definition_with_squared_differences_of_values_as_weights(self, pair, values):
+        labels = np.sort(values)
+        weights = (labels[:, None] - labels) ** 2
+        observed = m.confusion_matrix(*pair, labels=range(4)) / 30
+        expected = np.outer(observed.sum(axis=1), observed.sum(axis=0))
+        kappa = m.quadratic_weighted_kappa(labels[pair[0]], labels[pair[1]])
+        assert kappa * (weights * expected).sum() == pytest.approx((weights * (expected - observed)).sum(), abs=1e-8)
+
+    @given(ratings, st.floats(0.1, 10), st.floats(-10, 10))
+    def test_is_invariant_to_shift_and_scale_of_the_labels(self, pair, scale, shift):
+        moved = m.quadratic_weighted_kappa(scale * pair[0] + shift, scale * pair[1] + shift)
+        assert moved == pytest.approx(m.quadratic_weighted_kappa(*pair), abs=1e-9)
+
+    def test_is_one_for_perfect_agreement_and_zero_on_average_for_independent_ratings(self):
+        rng = np.random.default_rng(0)
+        grades = rng.choice([0, 1, 5], size=200)
+        assert m.quadratic_weighted_kappa(grades, grades) == 1
+        chance = [m.quadratic_weighted_kappa(grades, rng.permutation(grades)) for _ in range(500)]
+        assert abs(np.mean(chance)) < 0.01
+        assert m.quadratic_weighted_kappa([0.1] * 3, [0.1] * 3) == 0
+
+    def test_gapped_labels_weigh_values_not_positions(self):
+        grades, near, far = [0, 0, 1, 1, 5, 5], [0, 1, 1, 1, 5, 5], [0, 0, 1, 5, 5, 5]
+        by_position = [cohen_kappa_score(grades, estimates, weights="quadratic") for estimates in (near, far)]
+        assert by_position[0] < by_position[1]  # by position a miss of 4 even scores better than a miss of 1
+        assert m.quadratic_weighted_kappa(grades, near) > m.quadratic_weighted_kappa(grades, far) + 0.2
+
+    def test_estimates_are_rounded_to_the_nearest_label(self):
+        assert m.quadratic_weighted_kappa([0, 1, 5], [0.4, 2.9, 3.1], labels=[0, 1, 5]) == 1
+
+
+def test_confusion_matrix_counts_grades_by_nearest_label():
+    matrix = m.confusion_matrix([0, 1, 1, 5], [0.4, 0.5, 3, 9])
+    assert matrix.tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 1]]
+    with pytest.raises(InputError, match="grade 5 is not among the labels"):
+        m.confusion_matrix([1, 5], [1, 1], labels=[1, 2])
+
+
+@pytest.mark.parametrize(
+    "score", [m.mean_absolute_error, m.accuracy, m.kendall_tau, m.quadratic_weighted_kappa, m.confusion_matrix]
+)
+def test_vectors_of_different_or_zero_length_are_rejected(score):
     for grades, estimates in (([1, 2], [1]), ([], [])):
         with pytest.raises(InputError, match="same length"):
             score(grades, estimates)
 
 
-def triplets_kept(points, labels, queries, query_labels):
-    """Property (i) word for word."""
+def share_of_ordered_triplets(points, labels, queries, query_labels):
+    """Property (i) by its definition."""
     kept = total = 0
     for z, r in zip(queries, query_labels, strict=True):
         for j in range(len(points)):
@@ -51,18 +108,18 @@ def test_order_preservation_counts_triplets(seed, n_labels, ties, own_queries):
     labels = rng.integers(0, n_labels, size=14).astype(float)
     queries, query_labels = (points[:4] + 0.25, labels[:4]) if own_queries else (points, labels)
     given_queries = {"queries": queries, "query_labels": query_labels} if own_queries else {}
-    expected = triplets_kept(points, labels, queries, query_labels)
+    expected = share_of_ordered_triplets(points, labels, queries, query_labels)
     assert m.order_preservation(points, labels, **given_queries) == pytest.approx(expected, nan_ok=True)
 
 
-def test_a_line_in_label_order_preserves_everything_and_a_point_nothing():
+def test_order_preservation_is_one_on_a_line_and_zero_at_a_point():
     labels = np.repeat([1.0, 2.0, 4.0, 9.0], 5)
     assert m.order_preservation(labels[:, None], labels) == 1
     assert m.order_preservation(np.zeros((20, 2)), labels) == 0
     assert np.isnan(m.order_preservation(np.zeros((4, 1)), [1, 1, 2, 2]))
 
 
-def test_precisions_count_only_places_that_are_filled():
+def test_precision_ignores_padding():
     ranking = Ranking(
         np.array([[0, 1, 2], [3, -1, -1]]), np.zeros((2, 3)), np.array([[1.0, 1.0, 2.0], [2.0, np.nan, np.nan]])
     )
@@ -81,19 +138,19 @@ def test_ndcg_agrees_with_scikit_learn(seed, k):
     assert m.ndcg(ranking, grades, y) == pytest.approx(ndcg_score(gains, -distances, k=k))
 
 
-def test_ndcg_where_nothing_is_of_use():
+def test_ndcg_is_one_if_no_sample_has_gain():
     ranking = Ranking(np.array([[1, 0]]), np.zeros((1, 2)), np.zeros((1, 2)))
     assert m.ndcg(ranking, [4], [0, 0]) == 1
 
 
-def test_a_ranking_with_no_filled_place_has_no_precision():
+def test_precision_of_an_empty_ranking_is_nan():
     ranking = Ranking(np.array([[-1]]), np.full((1, 1), np.inf), np.full((1, 1), np.nan))
     assert np.isnan(m.same_grade_precision(ranking, [1]))
-    with pytest.raises(InputError, match="answers 1 queries, but 2"):
+    with pytest.raises(InputError, match="has 1 queries, but 2 values"):
         m.same_grade_precision(ranking, [1, 2])
 
 
-def test_inside_grade_keeps_the_order_and_fills_up():
+def test_inside_grade_keeps_the_order_and_pads():
     labels = np.array([[1.0, 2.0, 1.0, 2.0]])
     ranking = Ranking(np.array([[3, 2, 1, 0]]), np.array([[1.0, 2.0, 3.0, 4.0]]), labels)
     inside = m.inside_grade(ranking, [2], 3)
@@ -103,6 +160,6 @@ def test_inside_grade_keeps_the_order_and_fills_up():
     assert m.inside_grade(named, ["b"], 3).labels.tolist() == [["b", "b", None]]
 
 
-def test_ndcg_of_unfilled_places_and_of_one_label():
+def test_ndcg_with_padding_and_a_single_label():
     ranking = Ranking(np.array([[0, -1]]), np.zeros((1, 2)), np.array([[1.0, np.nan]]))
     assert m.ndcg(ranking, [1], [1, 1]) == pytest.approx(1 / (1 + 1 / np.log2(3)))

@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ordrank._types import Ranking as Ranking
+    from ordrank._protocols import Ranking as Ranking
+    from ordrank.collection.collection import Collection as Collection
     from ordrank.estimators.cmds_metric import CMDSMetric as CMDSMetric
     from ordrank.estimators.ldmlr import LDMLR as LDMLR
     from ordrank.estimators.ordinal_metric import OrdinalMetric as OrdinalMetric
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Collection": "ordrank.collection.collection",
     "CMDSMetric": "ordrank.estimators.cmds_metric",
     "LDMLR": "ordrank.estimators.ldmlr",
     "OrdinalMetric": "ordrank.estimators.ordinal_metric",
     "OrdinalRanker": "ordrank.estimators.ranker",
-    "Ranking": "ordrank._types",
+    "Ranking": "ordrank._protocols",
 }
 
-__all__ = ["LDMLR", "CMDSMetric", "OrdinalMetric", "OrdinalRanker", "Ranking"]
+__all__ = ["LDMLR", "CMDSMetric", "Collection", "OrdinalMetric", "OrdinalRanker", "Ranking"]
 
 
 def __getattr__(name: str) -> Any:

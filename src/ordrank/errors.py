@@ -1,4 +1,4 @@
-"""Every exception and warning of ordrank.
+"""Exceptions and warnings.
 
 All input errors are ``ValueError``s, as scikit-learn users expect; early stops of a solver are reported with
 scikit-learn's own ``ConvergenceWarning``.
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside of ordrank that led here, however deep the warning is raised."""
+    """Warn with the stack level of the first caller outside ordrank."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ordrank":
         frame, level = frame.f_back, level + 1
@@ -18,21 +18,15 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 class InputError(ValueError):
-    """The data or a parameter is wrong; the message says what and what to do."""
+    """Invalid data or parameter; the message says what is wrong and what to do."""
 
 
 class CollectionError(InputError):
-    """A collection cannot be opened, read or written; the message says why and what to do."""
+    """A collection cannot be opened, read or written."""
 
 
 class BadPicturesError(InputError):
-    """Files that were to be read cannot be used.
-
-    Attributes
-    ----------
-    bad : tuple of BadPicture
-        Each with its reason.
-    """
+    """Some picture files cannot be used; ``bad`` holds a BadPicture for each."""
 
     def __init__(self, message: str, bad: tuple[Any, ...]) -> None:
         super().__init__(message)
@@ -40,35 +34,31 @@ class BadPicturesError(InputError):
 
 
 class CollectionBusyError(CollectionError):
-    """Another process is writing in a collection."""
+    """Another process is writing to the collection."""
 
 
 class ClusterError(InputError):
-    """A cluster cannot be reached, or failed during a fit; the message says how and what to do."""
+    """A cluster cannot be reached or failed during a fit."""
 
 
 class UnreadablePictureError(InputError):
-    """A picture cannot be decoded; the message says why."""
+    """A picture cannot be decoded."""
 
 
 class UnknownError(InputError):
-    """There is no such picture or query."""
+    """The picture or query does not exist."""
 
 
 class NotEuclideanError(InputError):
-    """A matrix that should hold Euclidean distances does not."""
+    """A distance matrix is not Euclidean."""
 
 
 class MissingCapabilityError(TypeError):
-    """A solver was given an objective that lacks an operation it needs."""
-
-
-class PeerFailedError(RuntimeError):
-    """A method of the comparison cannot run here or on these data; the message says why and what to do."""
+    """An objective lacks a method that the solver needs."""
 
 
 class GradesError(InputError):
-    """A file of grades cannot be used; the message shows the first problems, ``problems`` holds all of them."""
+    """A file of grades cannot be used; ``problems`` lists all problems, the message the first."""
 
     def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -84,4 +74,4 @@ class CollapsedScaleWarning(UserWarning):
 
 
 class RepairedDistancesWarning(UserWarning):
-    """Label distances that were not Euclidean were changed before use."""
+    """Non-Euclidean label distances were repaired before use."""

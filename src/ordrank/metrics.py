@@ -1,77 +1,121 @@
-"""Scores of the two aims: a query at its grade, and the most similar samples first."""
+"""Scores of estimated grades and of rankings."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 
-from ordrank._types import FloatArray, Ranking
+from ordrank._protocols import FloatArray, IntArray, Ranking
 from ordrank.errors import InputError
 
 
+def nearest_label(labels: FloatArray, values: FloatArray) -> IntArray:
+    """Return the index of the label nearest to each value, the lower one on ties; labels are ascending."""
+    upper = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
+    lower = np.maximum(upper - 1, 0)
+    return np.where(labels[upper] - values < values - labels[lower], upper, lower)
+
+
 def mean_absolute_error(grades: ArrayLike, estimates: ArrayLike) -> float:
-    """Mean of |grade - estimate|."""
+    """Return the mean of ``|grade - estimate|``."""
     true, estimated = _same_length(grades, estimates)
     return float(np.abs(true - estimated).mean())
 
 
 def mean_absolute_error_per_grade(grades: ArrayLike, estimates: ArrayLike) -> dict[float, float]:
-    """Mean absolute error among the samples of each grade, by grade."""
+    """Return the mean absolute error of the samples of each grade, in ascending order of the grades."""
     true, estimated = _same_length(grades, estimates)
     errors = np.abs(true - estimated)
     return {float(grade): float(errors[true == grade].mean()) for grade in np.unique(true)}
 
 
 def accuracy(grades: ArrayLike, estimates: ArrayLike, *, labels: ArrayLike | None = None) -> float:
-    """Share of estimates that are the true grade.
+    """Return the share of estimates that equal the grade, each rounded to the nearest of ``labels`` if given."""
+    true, estimated = _rounded(grades, estimates, labels)
+    return float((estimated == true).mean())
+
+
+def confusion_matrix(grades: ArrayLike, estimates: ArrayLike, *, labels: ArrayLike | None = None) -> IntArray:
+    """Return the counts (m, m) by grade (row) and nearest label of the estimate (column).
 
     Parameters
     ----------
     grades, estimates : array-like of shape (q,)
     labels : array-like of shape (m,), optional
-        The grades there are: each estimate is first moved to the nearest of them, the lower of two.
+        Must include every grade; the distinct grades by default.
     """
     true, estimated = _same_length(grades, estimates)
-    if labels is not None:
-        known = np.unique(np.asarray(labels, dtype=np.float64))
-        estimated = known[np.abs(estimated[:, None] - known[None, :]).argmin(axis=1)]
-    return float((estimated == true).mean())
+    known = np.unique(np.asarray(grades if labels is None else labels, dtype=np.float64))
+    if not np.isin(true, known).all():
+        raise InputError(f"grade {true[~np.isin(true, known)][0]:g} is not among the labels")
+    cells = np.searchsorted(known, true) * len(known) + nearest_label(known, estimated)
+    return np.bincount(cells, minlength=len(known) ** 2).reshape(len(known), len(known))
 
 
-def kendall_tau(grades: ArrayLike, estimates: ArrayLike) -> float:
-    """Kendall's τ-b between grades and estimates; 0 where either is constant."""
-    true, estimated = _same_length(grades, estimates)
-    tau = scipy.stats.kendalltau(true, estimated).statistic
-    return 0.0 if np.isnan(tau) else float(tau)
+def quadratic_weighted_kappa(grades: ArrayLike, estimates: ArrayLike, *, labels: ArrayLike | None = None) -> float:
+    r"""Return Cohen's κ with squared differences of the label values as weights.
 
+    .. math:: \kappa = 1 - \frac{\sum_{ij} o_{ij}(a_i - a_j)^2}{\sum_{ij} e_{ij}(a_i - a_j)^2}
 
-def order_preservation(
-    points: ArrayLike,
-    labels: ArrayLike,
-    *,
-    queries: ArrayLike | None = None,
-    query_labels: ArrayLike | None = None,
-) -> float:
-    r"""Share of the triplets for which the distance follows the labels, property (i) of the paper.
+    with the observed joint frequencies o and those expected of independent raters, e, the outer product of the
+    marginals. Cohen leaves the weights to the application, to express how serious a disagreement is: for grades 0, 1,
+    5 the pair (1, 5) weighs sixteen times (0, 1). The weights are thus of the label *values*, not of their positions
+    as in scikit-learn's ``cohen_kappa_score``; both agree if the labels are equally spaced and all of them occur. In
+    values the sums are moments,
 
-    Over all (i, j, k) with three different labels and \|r_i - r_j\| > \|r_i - r_k\|: is
-    ‖z_i - z_j‖ > ‖z_i - z_k‖? A tie counts as no. O(n log n) per anchor i.
+    .. math:: \kappa = 1 - \frac{\overline{(y - \hat y)^2}}
+              {\operatorname{var} y + \operatorname{var}\hat y + (\bar y - \bar{\hat y})^2}
+
+    which is Lin's concordance correlation coefficient.
 
     Parameters
     ----------
-    points : array-like of shape (n, s)
-        Samples j and k in the space of the metric.
-    labels : array-like of shape (n,)
-    queries, query_labels : array-like of shape (q, s) and (q,), optional
-        Samples i; the points themselves by default.
+    grades, estimates : array-like of shape (q,)
+    labels : array-like of shape (m,), optional
+        Estimates are first rounded to the nearest of these; used unchanged by default.
 
     Returns
     -------
     float
-        NaN if there is no such triplet.
+        1 for perfect agreement, 0 expected of independent ratings; 0 also if both are constant and equal.
+
+    References
+    ----------
+    J. Cohen (1968). Weighted kappa: nominal scale agreement with provision for scaled disagreement or partial credit.
+    L. I-K. Lin (1989). A concordance correlation coefficient to evaluate reproducibility.
+    """
+    true, estimated = _rounded(grades, estimates, labels)
+    if np.ptp(np.concatenate([true, estimated])) == 0:
+        return 0.0
+    expected = true.var() + estimated.var() + (true.mean() - estimated.mean()) ** 2
+    return float(1 - ((true - estimated) ** 2).mean() / expected)
+
+
+def kendall_tau(grades: ArrayLike, estimates: ArrayLike) -> float:
+    """Return Kendall's τ-b of grades and estimates; 0 if either is constant."""
+    true, estimated = _same_length(grades, estimates)
+    from scipy.stats import kendalltau  # slow to import
+
+    tau = kendalltau(true, estimated).statistic
+    return 0.0 if np.isnan(tau) else float(tau)
+
+
+def order_preservation(
+    points: ArrayLike, labels: ArrayLike, *, queries: ArrayLike | None = None, query_labels: ArrayLike | None = None
+) -> float:
+    r"""Return the share of triplets whose distances are ordered like their labels, property (i) of the paper.
+
+    Over all (i, j, k) with three different labels and \|r_i - r_j\| > \|r_i - r_k\|: is
+    ‖z_i - z_j‖ > ‖z_i - z_k‖? Ties count as no. NaN if there is no such triplet. O(n log n) per anchor i.
+
+    Parameters
+    ----------
+    points, labels : array-like of shape (n, s) and (n,)
+        Embeddings of the samples j and k, and their labels.
+    queries, query_labels : array-like of shape (q, s) and (q,), optional
+        Anchors i; the points themselves by default.
     """
     z, r = np.asarray(points, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     anchors = z if queries is None else np.asarray(queries, dtype=np.float64)
@@ -86,88 +130,68 @@ def order_preservation(
 
 
 def same_grade_precision(ranking: Ranking, query_grades: ArrayLike) -> float:
-    """Share of the ranked samples that have the query's grade."""
+    """Return the share of ranked samples with the grade of the query."""
     return _share_equal(ranking, ranking.labels, query_grades)
 
 
 def same_subject_precision(ranking: Ranking, subjects: ArrayLike, query_subjects: ArrayLike) -> float:
-    """Share of the ranked samples that show the query's subject.
-
-    Parameters
-    ----------
-    ranking : Ranking
-        Answers for q queries; with ``within_grade=True`` this is the second aim alone.
-    subjects : array-like of shape (n,)
-        Subject of each training sample.
-    query_subjects : array-like of shape (q,)
-    """
+    """Return the share of ranked samples with the subject of the query, given ``subjects`` (n,) of the training set."""
     return _share_equal(ranking, np.asarray(subjects)[ranking.indices], query_subjects)
 
 
 def inside_grade(ranking: Ranking, query_grades: ArrayLike, k: int) -> Ranking:
-    """Keep of each row the first k samples of the query's *true* grade, to score the second aim by itself.
+    """Return the first k samples of each row that have the query's true grade, padded with -1.
 
-    Parameters
-    ----------
-    ranking : Ranking
-        Complete: every training sample in every row.
-    query_grades : array-like of shape (q,)
-    k : int
-        Rows with fewer such samples are filled up with -1.
+    The ranking must be complete: every training sample in every row.
     """
     other = ranking.labels != np.asarray(query_grades)[:, None]
     first = np.argsort(other, axis=1, kind="stable")[:, :k]
     missing = np.take_along_axis(other, first, axis=1)
-    found = np.take_along_axis(ranking.labels, first, axis=1)
+    labels = np.take_along_axis(ranking.labels, first, axis=1)
     return Ranking(
         np.where(missing, -1, np.take_along_axis(ranking.indices, first, axis=1)),
         np.where(missing, np.inf, np.take_along_axis(ranking.distances, first, axis=1)),
-        np.where(missing, np.array(np.nan if found.dtype.kind == "f" else None, dtype=found.dtype), found),
+        np.where(missing, np.array(np.nan if labels.dtype.kind == "f" else None, dtype=labels.dtype), labels),
     )
 
 
 def ndcg(ranking: Ranking, query_grades: ArrayLike, labels: ArrayLike) -> float:
-    r"""Normalised discounted cumulative gain of the ranked samples, averaged over the queries.
+    r"""Return the normalised discounted cumulative gain, averaged over the queries.
 
     A sample of label r has gain :math:`1 - |r - r_q| / (r_{max} - r_{min})` for a query of grade
-    :math:`r_q`, discounted by :math:`\log_2(\text{position} + 1)` and compared with the best k of all
-    ``labels``.
+    :math:`r_q`, discounted by :math:`\log_2(\text{rank} + 1)` and normalised by the best k of all ``labels``.
 
-    Parameters
-    ----------
-    ranking : Ranking
-        Answers for q queries, among n training samples with numeric labels.
-    query_grades : array-like of shape (q,)
-    labels : array-like of shape (n,)
-        Labels of all training samples.
+    ``labels`` (n,) are those of all training samples.
     """
     all_labels, grades = np.asarray(labels, dtype=np.float64), np.asarray(query_grades, dtype=np.float64)
     span = np.ptp(np.concatenate([all_labels, grades]))
     discount = 1 / np.log2(np.arange(2, ranking.indices.shape[1] + 2))
 
-    def gain(found: FloatArray, grade: FloatArray) -> FloatArray:
-        return 1 - np.abs(found - grade) / span if span > 0 else np.ones_like(found)
+    def gain(ranked: FloatArray, grade: FloatArray) -> FloatArray:
+        return 1 - np.abs(ranked - grade) / span if span > 0 else np.ones_like(ranked)
 
-    found = gain(all_labels[ranking.indices], grades[:, None])
-    reached = np.where(ranking.indices < 0, 0.0, found) @ discount
+    gains = gain(all_labels[ranking.indices], grades[:, None])
+    reached = np.where(ranking.indices < 0, 0.0, gains) @ discount
     distinct, which = np.unique(grades, return_inverse=True)
     best = np.array([np.sort(gain(all_labels, grade))[::-1][: len(discount)] @ discount for grade in distinct])
-    # Where no sample is of any use every order is as good as another.
+    # If no sample has any gain, every order is optimal.
     return float(np.divide(reached, best[which], out=np.ones_like(reached), where=best[which] > 0).mean())
 
 
 def _concordant_pairs(levels: FloatArray, distances: FloatArray) -> tuple[int, int]:
-    """Pairs with different levels whose distances have the same order, and all pairs with different levels.
+    """Count concordant pairs, and all pairs, with different levels.
 
-    From Kendall's τ-b, whose compiled O(n log n) count of discordant pairs is not public: with n₀ pairs, n₁
-    tied in level, n₂ in distance and n₃ in both, C - D = τ √((n₀-n₁)(n₀-n₂)) and C + D = n₀ - n₁ - n₂ + n₃.
+    They follow from Kendall's τ-b, since SciPy's O(n log n) count is not public: with n₀ pairs, n₁ tied in level, n₂
+    in distance and n₃ in both, C - D = τ √((n₀-n₁)(n₀-n₂)) and C + D = n₀ - n₁ - n₂ + n₃.
     """
+    from scipy.stats import kendalltau
+
     n0 = len(levels) * (len(levels) - 1) // 2
     n1, n2 = _tied_pairs(levels), _tied_pairs(distances)
     comparable = n0 - n1
     if comparable == 0 or n2 == n0:
         return 0, comparable
-    difference = scipy.stats.kendalltau(levels, distances).statistic * np.sqrt(float(comparable) * (n0 - n2))
+    difference = kendalltau(levels, distances).statistic * np.sqrt(float(comparable) * (n0 - n2))
     n3 = _tied_pairs(np.column_stack([levels, distances])) if n2 else 0
     untied = comparable - n2 + n3
     return (round(difference) + untied) // 2, comparable
@@ -178,18 +202,27 @@ def _tied_pairs(values: NDArray[Any]) -> int:
     return int((counts * (counts - 1) // 2).sum())
 
 
-def _share_equal(ranking: Ranking, found: NDArray[Any], own: ArrayLike) -> float:
-    wanted = np.asarray(own)
-    if len(wanted) != len(ranking):
-        raise InputError(f"the ranking answers {len(ranking)} queries, but {len(wanted)} were described")
+def _share_equal(ranking: Ranking, values: NDArray[Any], query_values: ArrayLike) -> float:
+    expected = np.asarray(query_values)
+    if len(expected) != len(ranking):
+        raise InputError(f"the ranking has {len(ranking)} queries, but {len(expected)} values were given")
     filled = ranking.indices >= 0
-    return float((found == wanted[:, None])[filled].mean()) if filled.any() else float("nan")
+    return float((values == expected[:, None])[filled].mean()) if filled.any() else float("nan")
+
+
+def _rounded(grades: ArrayLike, estimates: ArrayLike, labels: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """Return grades and estimates, the latter rounded to the nearest label if labels are given."""
+    true, estimated = _same_length(grades, estimates)
+    if labels is None:
+        return true, estimated
+    known = np.unique(np.asarray(labels, dtype=np.float64))
+    return true, known[nearest_label(known, estimated)]
 
 
 def _same_length(grades: ArrayLike, estimates: ArrayLike) -> tuple[FloatArray, FloatArray]:
     true, estimated = np.asarray(grades, dtype=np.float64), np.asarray(estimates, dtype=np.float64)
     if true.shape != estimated.shape or true.ndim != 1 or len(true) == 0:
         raise InputError(
-            f"grades and estimates must be two lists of the same length, got {true.shape} and {estimated.shape}"
+            f"grades and estimates must be vectors of the same length, got {true.shape} and {estimated.shape}"
         )
     return true, estimated

@@ -1,4 +1,4 @@
-"""What every estimator must satisfy."""
+"""Contract of every estimator."""
 
 import pickle
 import warnings
@@ -40,8 +40,8 @@ METRICS = {
     ],
     expected_failed_checks=lambda estimator: (
         {
-            "check_sample_weight_equivalence_on_dense_data": "a weight of two is not two samples when samples are "
-            "left out one by one, or have neighbours"
+            "check_sample_weight_equivalence_on_dense_data": "leave-one-out and target neighbours depend on the "
+            "number of samples, not only on weights"
         }
         if isinstance(estimator, OrdinalMetric) and (estimator.alpha == "auto" or estimator.mu > 0)
         else {}
@@ -52,7 +52,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.fixture(autouse=True)
-def _quiet_about_early_stops():
+def _ignore_early_stops():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
@@ -74,7 +74,7 @@ def test_works_in_pipelines_and_searches(metric, graded):
     assert len(cross_val_score(ranker, X, y, scoring="neg_mean_absolute_error", cv=3)) == 3
 
 
-def test_names_of_features_in_and_out(metric, graded):
+def test_feature_names_in_and_out(metric, graded):
     X, y = graded
     frame = pd.DataFrame(X, columns=list("abcdef"))
     metric.fit(frame, y).set_output(transform="pandas")
@@ -93,7 +93,7 @@ def test_survives_pickling(metric, graded):
     assert distance(X[0], X[1]) == pytest.approx(metric.pair_distance([[X[0], X[1]]])[0])
 
 
-def test_one_distance_in_every_form(metric, graded):
+def test_all_forms_of_the_distance_agree(metric, graded):
     X, y = graded
     metric.fit(X, y)
     pairs = np.stack([X[:10], X[10:20]], axis=1)
@@ -121,7 +121,7 @@ def test_single_precision_stays_single(metric, graded):
     np.testing.assert_allclose(B, A, atol=2e-2 * np.abs(A).max())
 
 
-def test_leaves_a_readable_record(metric, graded):
+def test_records_the_run_of_the_solver(metric, graded):
     metric.fit(*graded)
     assert metric.history_[-1].value == metric.objective_
     assert len(metric.history_) == metric.n_iter_ + 1
@@ -144,7 +144,7 @@ def test_inputs_are_not_modified(metric, graded):
     np.testing.assert_array_equal(y, before[1])
 
 
-def test_ordered_categories_count_by_their_order(metric, graded):
+def test_ordered_categories_equal_their_codes(metric, graded):
     X, y = graded
     codes = np.searchsorted([1, 2, 5], y)
     names = pd.Categorical.from_codes(codes, ["mild", "bad", "awful"], ordered=True)
@@ -155,8 +155,7 @@ def test_ordered_categories_count_by_their_order(metric, graded):
     np.testing.assert_array_equal(by_series, by_codes)
 
 
-# Laws: what must not change the learned distance. The metric starts where the data tell it to, since the
-# paper's [I 0] is itself not invariant to rotation.
+# Invariances of the learned distance. The paper's initial value [I 0] is not invariant to rotation, so init="lstsq".
 INVARIANT = {
     "fast": CMDSMetric(2, solver="fast", scale="fixed", init="lstsq", mu=1e-3, tol=1e-14),
     "paper": CMDSMetric(2, gamma=1e-2, mu=1e-3, scale="fixed", max_iter=50, init="lstsq"),

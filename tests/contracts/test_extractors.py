@@ -1,4 +1,4 @@
-"""What every extractor must satisfy."""
+"""The contract of every feature extractor."""
 
 import pickle
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.export_network import export_network
-from ordrank._types import Extractor
+from ordrank._protocols import Extractor
 from ordrank.features import find_extractor
+from tests.features.export_network import export_network
 from tests.features.painting import paint
 
 SPECS = ["pixels", "pixels:7,grey", "hog", "hog:16", "onnx"]
@@ -32,7 +32,7 @@ def pictures():
     return [paint(width, height, seed) for seed, (width, height) in enumerate(SHAPES)]
 
 
-def test_it_has_every_part(extractor):
+def test_follows_the_protocol(extractor):
     assert isinstance(extractor, Extractor)
     assert extractor.name
     assert extractor.fingerprint
@@ -40,7 +40,7 @@ def test_it_has_every_part(extractor):
     assert extractor.side > 0
 
 
-def test_vectors_of_single_precision_and_finite(extractor, pictures):
+def test_vectors_are_finite_float32(extractor, pictures):
     values = extractor.extract(pictures)
     assert values.shape == (len(pictures), extractor.dim)
     assert values.dtype == np.float32
@@ -51,7 +51,7 @@ def test_no_pictures_give_no_vectors(extractor):
     assert extractor.extract([]).shape == (0, extractor.dim)
 
 
-def test_a_picture_s_vector_does_not_depend_on_the_others(extractor, pictures):
+def test_vector_does_not_depend_on_other_pictures(extractor, pictures):
     alone = np.concatenate([extractor.extract([picture]) for picture in pictures])
     np.testing.assert_array_equal(extractor.extract(pictures), alone)
     np.testing.assert_array_equal(extractor.extract(pictures[::-1]), alone[::-1])
@@ -62,22 +62,22 @@ def test_different_pictures_give_different_vectors(extractor, pictures):
     assert np.abs(values[0] - values[1]).max() > 0
 
 
-def test_it_travels_to_other_processes(extractor, pictures):
+def test_survives_pickling(extractor, pictures):
     again = pickle.loads(pickle.dumps(extractor))
     assert (again.name, again.dim, again.fingerprint) == (extractor.name, extractor.dim, extractor.fingerprint)
     np.testing.assert_array_equal(again.extract(pictures), extractor.extract(pictures))
 
 
-def test_its_name_builds_it_again(extractor):
+def test_name_rebuilds_the_extractor(extractor):
     assert find_extractor(extractor.name).fingerprint == extractor.fingerprint
 
 
-def test_pictures_are_not_changed(extractor, pictures):
+def test_pictures_are_not_modified(extractor, pictures):
     before = [picture.tobytes() for picture in pictures]
     extractor.extract(pictures)
     assert [picture.tobytes() for picture in pictures] == before
     assert [picture.size for picture in pictures] == SHAPES
 
 
-def test_one_colour_is_no_problem(extractor):
+def test_constant_pictures_give_finite_vectors(extractor):
     assert np.isfinite(extractor.extract([Image.new("RGB", (50, 50), colour) for colour in ("black", "white")])).all()

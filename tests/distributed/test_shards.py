@@ -1,4 +1,4 @@
-"""Samples come from files of several kinds and from Dask arrays; what is wrong with them is said first."""
+"""Samples are read from NumPy, Parquet and Zarr files and from Dask arrays, and validated first."""
 
 import numpy as np
 import pytest
@@ -7,18 +7,12 @@ from sklearn.decomposition import PCA
 
 from ordrank import OrdinalMetric
 from ordrank.distributed import DaskOrdinalMetric, DaskPCA, Shards
-from ordrank.distributed.sums import survey
+from ordrank.distributed.shard_stats import survey
 from ordrank.errors import InputError
-from ordrank.estimators import order_fit, order_map
-from tests.distributed.graded import assert_same, noisy
+from tests.distributed.samples import assert_same_metric, make_ordinal
 
+pytestmark = pytest.mark.usefixtures("small_model_selection")
 LINEAR = {"kernel": "linear", "alpha": 1e-3}
-
-
-@pytest.fixture(autouse=True)
-def few_drawn(monkeypatch):
-    for module in (order_fit, order_map):
-        monkeypatch.setattr(module, "SEARCH_SAMPLES", 200)
 
 
 @pytest.fixture
@@ -30,78 +24,78 @@ def da():
 
 
 @pytest.mark.parametrize("form", ["columns", "lists"])
-def test_parquet_files_are_shards(form, client, tmp_path):
+def test_fit_from_parquet_files(form, client, tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    X, y = noisy(700, 5)
-    for place, rows in enumerate((slice(0, 300), slice(300, 700))):
+    X, y = make_ordinal(700, 5)
+    for number, rows in enumerate((slice(0, 300), slice(300, 700))):
         if form == "lists":
             columns = {"features": list(X[rows])}
         else:
             columns = {f"x{column}": X[rows, column] for column in range(5)}
-        parquet.write_table(pa.table({**columns, "grade": y[rows]}), tmp_path / f"{place}.parquet", row_group_size=120)
+        parquet.write_table(pa.table({**columns, "grade": y[rows]}), tmp_path / f"{number}.parquet", row_group_size=120)
     metric = DaskOrdinalMetric(**LINEAR).fit(Shards.from_parquet(tmp_path, "grade"), client=client)
-    assert_same(OrdinalMetric(**LINEAR).fit(X, y), metric, X)
+    assert_same_metric(OrdinalMetric(**LINEAR).fit(X, y), metric, X)
 
 
-def test_rows_of_a_zarr_group_are_shards(client, tmp_path):
+def test_fit_from_rows_of_a_zarr_group(client, tmp_path):
     zarr = pytest.importorskip("zarr")
-    X, y = noisy(700, 5)
+    X, y = make_ordinal(700, 5)
     group = zarr.open_group(str(tmp_path / "faces.zarr"), mode="w")
     for name, values in (("X", X), ("y", y)):
         group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=(64, *values.shape[1:]))[:] = values
     metric = DaskOrdinalMetric(**LINEAR).fit(Shards.from_zarr(tmp_path / "faces.zarr", 250), client=client)
-    assert_same(OrdinalMetric(**LINEAR).fit(X, y), metric, X)
+    assert_same_metric(OrdinalMetric(**LINEAR).fit(X, y), metric, X)
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_samples_without_weight_are_left_out(class_weight, client, in_shards):
-    X, y = noisy(700, 5)
+def test_samples_of_weight_zero_are_ignored(class_weight, client, in_shards):
+    X, y = make_ordinal(700, 5)
     weights = np.random.default_rng(3).uniform(0.5, 2, size=700) * (np.arange(700) % 7 > 0)
     settings = {**LINEAR, "mu": 0.1, "class_weight": class_weight}
     expected = OrdinalMetric(**settings).fit(X, y, sample_weight=weights)
     metric = DaskOrdinalMetric(**settings).fit(in_shards(X, y, [0, 90, 400, 700], weights), client=client)
-    assert_same(expected, metric, X)
+    assert_same_metric(expected, metric, X)
     np.testing.assert_array_equal(metric.get_metric().components, metric.components_)
 
 
-def test_whole_numbers_and_columns_first_are_read(client, tmp_path):
-    X, y = noisy(700, 5)
+def test_integers_in_fortran_order_are_read(client, tmp_path):
+    X, y = make_ordinal(700, 5)
     counts = np.rint(100 * X).astype(np.int16)
     np.save(tmp_path / "a.npy", np.asfortranarray(counts))
     np.save(tmp_path / "a.labels.npy", y.astype(int))
     metric = DaskOrdinalMetric(**LINEAR).fit(Shards.from_npy(tmp_path), client=client)
-    assert_same(OrdinalMetric(**LINEAR).fit(counts, y), metric, counts)
+    assert_same_metric(OrdinalMetric(**LINEAR).fit(counts, y), metric, counts)
 
 
-def test_single_precision_stays(client, in_shards):
-    X, y = noisy(2000, 8, np.float32)
+def test_single_precision_is_kept(client, in_shards):
+    X, y = make_ordinal(2000, 8, np.float32)
     metric = DaskOrdinalMetric(**LINEAR).fit(in_shards(X, y, [0, 500, 2000]), client=client)
     assert metric.transform(X).dtype == np.float32
-    assert_same(OrdinalMetric(**LINEAR).fit(X, y), metric, X, tolerance=1e-4)
+    assert_same_metric(OrdinalMetric(**LINEAR).fit(X, y), metric, X, tolerance=1e-4)
 
 
-def test_a_look_at_a_shard_keeps_nothing_of_it(in_shards):
-    X, y = noisy(700, 5)
-    look = survey(in_shards(X, y, [0, 700]).shards[0])
-    arrays = [value for value in vars(look).values() if isinstance(value, np.ndarray)]
-    assert len(arrays) == 5
-    assert all(array.base is None for array in arrays), "a view keeps a block of samples in the memory of a worker"
+def test_survey_keeps_no_view_of_the_samples(in_shards):
+    X, y = make_ordinal(700, 5)
+    found = survey(in_shards(X, y, [0, 700]).shards[0])
+    arrays = [value for value in vars(found).values() if isinstance(value, np.ndarray)]
+    assert len(arrays) == 6
+    assert all(array.base is None for array in arrays), "a view would keep a block of samples in memory"
 
 
-# --- arrays of Dask ----------------------------------------------------------------------------------------------
+# --- Dask arrays ----------------------------------------------------------------------------------------------
 
 
-def test_dask_arrays_are_fitted_and_mapped_lazily(da, client):
-    X, y = noisy(1200, 6)
+def test_dask_arrays_are_fitted_and_transformed_lazily(da, client):
+    X, y = make_ordinal(1200, 6)
     weights = np.linspace(0.5, 2, 1200)
     local = OrdinalMetric(**LINEAR).fit(X, y, sample_weight=weights)
     lazy = da.from_array(X, chunks=(250, 4))
     metric = clone(DaskOrdinalMetric(**LINEAR)).fit(
         lazy, da.from_array(y, chunks=400), sample_weight=da.from_array(weights, chunks=1200), client=client
     )
-    assert_same(local, metric, X)
+    assert_same_metric(local, metric, X)
     embedded = metric.transform(lazy)
     assert isinstance(embedded, da.Array)
     assert embedded.shape == (1200, metric.components_.shape[0])
@@ -110,49 +104,60 @@ def test_dask_arrays_are_fitted_and_mapped_lazily(da, client):
     np.testing.assert_array_equal(metric.to_local().transform(X), metric.transform(X))
 
 
-def test_the_client_that_was_connected_last_is_used(da, client):
-    X, y = noisy(400, 4)
+def test_default_client_is_the_current_one(da, client):
+    X, y = make_ordinal(400, 4)
     with client.as_current():
         metric = DaskOrdinalMetric(**LINEAR).fit(da.from_array(X, chunks=(100, 4)), da.from_array(y, chunks=100))
-    assert_same(OrdinalMetric(**LINEAR).fit(X, y), metric, X)
+    assert_same_metric(OrdinalMetric(**LINEAR).fit(X, y), metric, X)
 
 
-def test_unlabelled_samples_of_the_client_shape_the_map(da, client):
-    X, y = noisy(700, 5)
+def test_unlabelled_samples_of_the_client_are_used(da, client):
+    X, y = make_ordinal(700, 5)
     settings = {"kernel": "rbf", "sharpness": 0.5, "nu": 100.0, "alpha": 1e-3}
     expected = OrdinalMetric(**settings).fit(X[:500], y[:500], X[500:])
     metric = DaskOrdinalMetric(**settings).fit(
         da.from_array(X[:500], chunks=(100, 5)), da.from_array(y[:500], chunks=100), X[500:], client=client
     )
     assert metric.nu_ == 100
-    assert_same(expected, metric, X)
+    assert_same_metric(expected, metric, X)
 
 
-# --- principal components ------------------------------------------------------------------------------------------
+# --- principal component analysis ----------------------------------------------------------------------------------
 
 
-def test_components_are_those_of_scikit_learn(da, client, in_shards):
-    X, y = noisy(900, 12)
+def test_pca_equals_scikit_learn(da, client, in_shards):
+    X, y = make_ordinal(900, 12)
     expected = PCA(5, svd_solver="full").fit(X)
     shards = in_shards(X, y, [0, 10, 10, 500, 900])
-    pca, of_array = (
-        DaskPCA(5).fit(shards, client=client),
-        DaskPCA(5).fit(da.from_array(X, chunks=(200, 12)), client=client),
-    )
-    for found in (pca, of_array):
+    pca = DaskPCA(5).fit(shards, client=client)
+    for found in (pca, DaskPCA(5).fit(da.from_array(X, chunks=(200, 12)), client=client)):
         np.testing.assert_allclose(found.components_, expected.components_, atol=1e-10)
         np.testing.assert_allclose(found.explained_variance_ratio_, expected.explained_variance_ratio_)
         np.testing.assert_allclose(found.transform(X), expected.transform(X), atol=1e-10)
     lazily = pca.transform(da.from_array(X, chunks=(300, 5))).compute(scheduler="synchronous")
     np.testing.assert_allclose(lazily, expected.transform(X), atol=1e-10)
-    metric = DaskOrdinalMetric(**LINEAR).fit(pca.on(shards), client=client)
-    assert_same(OrdinalMetric(**LINEAR).fit(pca.transform(X), y), metric, pca.transform(X))
+    metric = DaskOrdinalMetric(**LINEAR).fit(pca.transform(shards), client=client)
+    assert_same_metric(OrdinalMetric(**LINEAR).fit(pca.transform(X), y), metric, pca.transform(X))
 
 
-# --- what is wrong -------------------------------------------------------------------------------------------------
+def test_pca_of_weights_is_that_of_repeated_samples(client, in_shards):
+    X, y = make_ordinal(400, 6)
+    repeats = np.arange(400) % 3
+    expected = PCA(3).fit(np.repeat(X, repeats, axis=0))
+    # The scale of weights does not matter; variances are those of as many samples as have a weight.
+    pca = DaskPCA(3).fit(in_shards(X, y, [0, 150, 400], 10.0 * repeats), client=client)
+    np.testing.assert_allclose(np.abs(pca.components_), np.abs(expected.components_), atol=1e-10)
+    np.testing.assert_allclose(pca.mean_, expected.mean_, atol=1e-12)
+    np.testing.assert_allclose(pca.explained_variance_ratio_, expected.explained_variance_ratio_)
+    n, n_repeated = np.count_nonzero(repeats), repeats.sum()
+    variance = expected.explained_variance_ * (n_repeated - 1) / n_repeated * n / (n - 1)
+    np.testing.assert_allclose(pca.explained_variance_, variance)
 
 
-def spoiled(X, y, what):
+# --- validation -------------------------------------------------------------------------------------------------
+
+
+def invalid(X, y, what):
     X, y = X.copy(), y.copy()
     if what == "NaN":
         X[350, 2] = np.nan
@@ -168,23 +173,29 @@ def spoiled(X, y, what):
 
 
 @pytest.mark.parametrize(
-    ("what", "sentence"),
+    ("what", "message"),
     [
         ("NaN", "contains NaN or infinity, in 001.npy"),
         ("missing label", "001.npy has labels that are missing"),
         ("one label", "the same label"),
         ("identical", "all samples are identical"),
-        ("huge", "leave the range of arithmetic"),
+        ("huge", "overflow or underflow when squared; rescale them"),
     ],
 )
-def test_bad_samples_are_named(what, sentence, client, in_shards):
-    X, y = spoiled(*noisy(400, 4), what)
-    with pytest.raises(InputError, match=sentence):
+def test_error_names_the_shard_with_invalid_samples(what, message, client, in_shards):
+    X, y = invalid(*make_ordinal(400, 4), what)
+    with pytest.raises(InputError, match=message):
         DaskOrdinalMetric(**LINEAR).fit(in_shards(X, y, [0, 200, 400]), client=client)
 
 
-def test_shards_that_do_not_fit_together_are_named(client, tmp_path):
-    X, y = noisy(400, 4)
+def test_pca_of_identical_samples_raises(client, in_shards):
+    X, y = invalid(*make_ordinal(400, 4), "identical")
+    with pytest.raises(InputError, match=r"all samples are identical: every feature is constant$"):
+        DaskPCA(1).fit(in_shards(X, y, [0, 400]), client=client)
+
+
+def test_error_names_inconsistent_shards(client, tmp_path):
+    X, y = make_ordinal(400, 4)
     np.save(tmp_path / "a.npy", X[:200])
     with pytest.raises(InputError, match=r"no labels for .*a.npy"):
         Shards.from_npy(tmp_path)
@@ -194,30 +205,30 @@ def test_shards_that_do_not_fit_together_are_named(client, tmp_path):
     with pytest.raises(InputError, match=r"b.npy has 3 features, but a.npy has 4"):
         DaskOrdinalMetric(**LINEAR).fit(Shards.from_npy(tmp_path), client=client)
     np.save(tmp_path / "b.labels.npy", y[201:])
-    with pytest.raises(InputError, match=r"b.npy has 199 labels, but another number of samples"):
+    with pytest.raises(InputError, match=r"b.npy has 199 labels, but a different number of samples"):
         DaskOrdinalMetric(**LINEAR).fit(Shards.from_npy(tmp_path), client=client)
     with pytest.raises(InputError, match="no files"):
         Shards.from_parquet(tmp_path)
 
 
-def test_wrong_arguments_are_said(da, client, in_shards):
-    X, y = noisy(400, 4)
+def test_invalid_arguments_raise(da, client, in_shards):
+    X, y = make_ordinal(400, 4)
     lazy, labels = da.from_array(X, chunks=(100, 4)), da.from_array(y, chunks=100)
     metric = DaskOrdinalMetric(**LINEAR)
-    for arguments, sentence in (
-        ((X, y), "OrdinalMetric takes the arrays of one machine"),
-        ((lazy, y), "y must be a Dask array"),
+    for arguments, message in (
+        ((X, y), "OrdinalMetric takes in-memory arrays"),
+        ((lazy, y), "y must be a one-dimensional Dask array"),
         ((lazy, labels[:300]), "400 samples, but y has 300"),
         ((lazy[:, 0], labels), "two dimensions"),
         ((in_shards(X, y, [0, 400]), labels), "their own labels"),
     ):
-        with pytest.raises(InputError, match=sentence):
+        with pytest.raises(InputError, match=message):
             metric.fit(*arguments, client=client)
     with pytest.raises(InputError, match="must be a number"):
         DaskOrdinalMetric(alpha=-1.0).fit(lazy, labels, client=client)
     with pytest.raises(InputError, match="workers compute on their CPUs, not on device='cuda'; leave device at None"):
         DaskOrdinalMetric(device="cuda").fit(lazy, labels, client=client)
-    with pytest.raises(InputError, match="a cluster cannot leave out groups"):
+    with pytest.raises(InputError, match="OrdinalMetric on some of the groups"):
         DaskOrdinalMetric().fit(lazy, labels, groups=np.arange(len(labels)), client=client)
     with pytest.raises(InputError, match="4 features"):
         metric.fit(lazy, labels, client=client).transform(lazy[:, :2])
@@ -225,7 +236,7 @@ def test_wrong_arguments_are_said(da, client, in_shards):
         DaskPCA(9).fit(lazy, client=client)
 
 
-def test_without_a_client_the_hint_says_how_to_connect(da):
-    X, y = noisy(400, 4)
+def test_error_without_a_client_says_how_to_connect(da):
+    X, y = make_ordinal(400, 4)
     with pytest.raises(InputError, match="connect one first"):
         DaskOrdinalMetric().fit(da.from_array(X), da.from_array(y))

@@ -1,4 +1,4 @@
-"""Bad input has a clear error or a correct result, for every estimator."""
+"""Invalid input has a clear error, unusual input a correct result, for every estimator."""
 
 import warnings
 
@@ -41,7 +41,7 @@ def ranker_of(estimator):
 
 
 def assert_orders(estimator, X, y, queries, grades=None):
-    """Queries beside the training samples, none of them equal to one, are put at their grade."""
+    """Assert that queries near, but not equal to, the training samples get their grade."""
     ranker = ranker_of(estimator).set_params(n_neighbors=1).fit(X, y)
     assert (ranker.predict(queries) == (y if grades is None else grades)).mean() > 0.9
 
@@ -176,7 +176,7 @@ class TestMetrics:
     ],
     ids=repr,
 )
-def test_wrong_parameters_are_named(estimator, complaint, graded):
+def test_invalid_parameters_are_named(estimator, complaint, graded):
     with pytest.raises(InputError, match=complaint):
         estimator.fit(*graded)
 

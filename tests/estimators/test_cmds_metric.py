@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ordrank_experiments.reference_formulas import ReferenceObjective
 
 from ordrank import CMDSMetric
 from ordrank.errors import (
@@ -13,7 +14,6 @@ from ordrank.errors import (
     NotEuclideanError,
     RepairedDistancesWarning,
 )
-from ordrank.experiments.literal import LiteralObjective
 from ordrank.geometry import classical_mds, label_distances, squared_distances
 from ordrank.metrics import order_preservation
 from ordrank.neighbors import target_neighbors
@@ -44,7 +44,7 @@ def test_paper_solver_is_algorithm_2_on_the_papers_formulas(seed, scale):
     D = label_distances(y[:, None].ravel()[:4], 1.0) ** 2
     Y = classical_mds(D[np.ix_(label, label)], 3).points  # S1, S2: the n × n route
     Y = Y * np.sign((Y * metric.label_positions_[label]).sum(axis=0))  # eigenvectors have no sign
-    literal = LiteralObjective(centred, Y, target_neighbors(centred, label, 3), mu=1e-3, free_scale=scale == "free")
+    literal = ReferenceObjective(centred, Y, target_neighbors(centred, label, 3), mu=1e-3, free_scale=scale == "free")
     start = np.eye(3, 6).reshape(-1)
     if scale == "free":
         start = np.append(start, 1.0)
@@ -74,14 +74,14 @@ def test_positions_keep_the_label_distances_and_are_centred(graded):
 
 
 @pytest.mark.parametrize("init", ["identity", "lstsq", np.full((2, 6), 0.3)])
-def test_every_start_leads_to_the_same_convex_solution(graded, init):
+def test_the_convex_solution_does_not_depend_on_the_start(graded, init):
     metric = CMDSMetric(2, **(CONVERGED | {"init": init, "mu": 0.0})).fit(*graded)
     expected = CMDSMetric(2, mu=0.0, **CONVERGED).fit(*graded)
     np.testing.assert_allclose(metric.components_, expected.components_, atol=1e-8)
 
 
-def test_the_untrained_part_of_the_start_remains_without_a_ridge_and_goes_with_one():
-    """With fewer samples than features no gradient reaches the directions in which samples do not vary."""
+def test_directions_without_variance_keep_their_initial_value_unless_there_is_a_ridge():
+    """The gradient is zero in directions without training variance."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 30)), np.repeat([1, 2, 3], 4)
     X[:, 0] = 0.0
@@ -92,16 +92,16 @@ def test_the_untrained_part_of_the_start_remains_without_a_ridge_and_goes_with_o
 
 
 class TestDegenerateScale:
-    def test_a_good_solver_collapses_a_free_scale_and_says_what_to_set(self, graded):
+    def test_the_fast_solver_collapses_a_free_scale_with_a_warning(self, graded):
         with pytest.warns(CollapsedScaleWarning, match="scale='fixed'"):
             metric = CMDSMetric(2, solver="fast").fit(*graded)
         assert abs(metric.scale_) < 1e-3
 
-    def test_so_does_the_papers_solver_when_it_runs_long_enough(self, graded):
+    def test_the_paper_solver_collapses_it_after_many_iterations(self, graded):
         with pytest.warns(CollapsedScaleWarning):
             CMDSMetric(2, gamma=1e-2, max_iter=5000).fit(*graded)
 
-    def test_a_fixed_scale_does_not(self, graded):
+    def test_a_fixed_scale_does_not_collapse(self, graded):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             metric = CMDSMetric(2, **CONVERGED).fit(*graded)
@@ -109,8 +109,8 @@ class TestDegenerateScale:
 
     @pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
     @pytest.mark.parametrize("mu", [1e-8, 1e-2, 1.0, 10.0])
-    def test_no_ranking_is_destroyed_silently(self, graded, size, mu):
-        """In any units: if a free scale costs the order, there is a warning."""
+    def test_a_free_scale_that_loses_the_order_warns(self, graded, size, mu):
+        """In any units."""
         X, y = graded
         train, test = np.arange(90) % 3 > 0, np.arange(90) % 3 == 0
         X, mu = size * X, mu / size**2
@@ -137,18 +137,18 @@ class TestDegenerateScale:
 class TestOwnLabelDistances:
     triangle = np.array([[0, 1, 9.0], [1, 0, 1], [9, 1, 0]])
 
-    def test_replace_the_gaps(self, graded):
+    def test_replace_the_default_distances(self, graded):
         own = np.array([[0, 3, 4], [3, 0, 5], [4, 5, 0.0]])
         metric = CMDSMetric(3, label_distances=own, **CONVERGED).fit(*graded)
         np.testing.assert_allclose(squared_distances(metric.label_positions_), own**2, atol=1e-9)
         assert metric.negative_mass_ == 0
 
-    def test_are_refused_when_no_points_have_them(self, graded):
+    def test_are_refused_if_not_euclidean(self, graded):
         with pytest.raises(NotEuclideanError, match="repair='cailliez'"):
             CMDSMetric(label_distances=self.triangle).fit(*graded)
 
     @pytest.mark.parametrize("repair", ["cailliez", "nearest"])
-    def test_can_be_repaired_with_a_report(self, graded, repair):
+    def test_are_repaired_with_a_warning(self, graded, repair):
         with pytest.warns(RepairedDistancesWarning, match=f"repair='{repair}'"):
             metric = CMDSMetric(label_distances=self.triangle, repair=repair, **CONVERGED).fit(*graded)
         assert metric.label_repair_.method == repair
@@ -165,7 +165,7 @@ def test_beta_that_gives_no_edm_is_refused(graded):
         CMDSMetric(beta=-0.5).fit(*graded)
 
 
-def test_a_converged_fit_orders_what_plain_distance_does_not():
+def test_finds_the_informative_feature_among_noise():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5.0), 40)
     X = rng.normal(size=(200, 20)) * np.r_[1.0, np.full(19, 5.0)]
@@ -176,8 +176,8 @@ def test_a_converged_fit_orders_what_plain_distance_does_not():
 
 @pytest.mark.parametrize(("n", "d", "labels", "s"), [(40, 60, 3, 2), (90, 6, 3, 3), (60, 5, 2, 3)])
 @pytest.mark.parametrize("mu", [0.01, 1.0])
-def test_the_least_squares_start_is_no_trap_for_the_local_term(n, d, labels, s, mu):
-    """Where the fit is perfect or a position is zero, target neighbours coincide there and the gradient vanishes."""
+def test_the_least_squares_start_is_not_a_saddle_point(n, d, labels, s, mu):
+    """With a perfect fit or a zero position target neighbours coincide, and the gradient of the local term vanishes."""
     rng = np.random.default_rng(0)
     y = np.arange(n) % labels
     X = rng.normal(size=(n, d)) + y[:, None] * (np.arange(d) == 0)
@@ -188,8 +188,8 @@ def test_the_least_squares_start_is_no_trap_for_the_local_term(n, d, labels, s, 
     assert values[0] <= 1.1 * values[1]
 
 
-def test_a_large_constant_does_not_end_the_search_early():
-    """In large units the local term adds a constant beside which every decrease looks small."""
+def test_a_large_constant_does_not_stop_the_solver_early():
+    """In large units the local term adds a constant relative to which every decrease is small."""
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(4), 30)
     X = 1000 * (rng.normal(size=(120, 10)) + y[:, None] * (np.arange(10) == 0))
@@ -198,7 +198,7 @@ def test_a_large_constant_does_not_end_the_search_early():
     assert default <= exhaustive * (1 + 1e-3)
 
 
-def test_quiet_directions_are_learned_in_single_precision():
+def test_low_variance_directions_are_learned_in_single_precision():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(4.0), 50)
     X = np.column_stack([300 * rng.normal(size=200), y + 0.1 * rng.normal(size=200)]).astype(np.float32)

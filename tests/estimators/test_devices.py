@@ -1,4 +1,4 @@
-"""Tensors in, tensors out; the same distance wherever it is learned."""
+"""Tensors in, tensors out; the same metric on every device."""
 
 import pickle
 import sys
@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from ordrank import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError
-from ordrank.estimators import order_fit, order_map
-from tests.contracts.places import PLACES, host, put
+from ordrank.estimators._defaults import Defaults
+from tests.contracts.backends import BACKENDS, host, put
 from tests.estimators.test_many_samples import noisy
 
 METRICS = {
@@ -23,16 +23,15 @@ METRICS = {
     "ordinal": OrdinalMetric(kernel="linear", alpha=0.1, locality=0.2),
     "ordinal, local term": OrdinalMetric(kernel="linear", alpha=0.1, locality=0.0, mu=0.1, tol=1e-10),
 }
-TENSORS = [place for place in PLACES if place != "numpy"]
+TENSORS = [backend for backend in BACKENDS if backend != "numpy"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 @pytest.fixture(autouse=True)
 def _few_drawn(monkeypatch):
-    """So that the default model has samples to go over where they are."""
-    for module in (order_fit, order_map):
-        monkeypatch.setattr(module, "SEARCH_SAMPLES", 60)
+    """Let the default model fit on the device, which it does for many samples."""
+    monkeypatch.setattr(OrdinalMetric, "_defaults", Defaults(selection_samples=60))
 
 
 @pytest.fixture(params=METRICS)
@@ -41,7 +40,7 @@ def metric(request):
 
 
 @pytest.fixture(params=TENSORS)
-def place(request):
+def backend(request):
     return request.param
 
 
@@ -52,20 +51,20 @@ def fitted(metric, X, y):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_tensors_give_the_distance_that_arrays_give(metric, place, graded, dtype):
+def test_tensors_give_the_same_metric_as_arrays(metric, backend, graded, dtype):
     X, y = graded[0].astype(dtype), graded[1]
     expected = fitted(clone(metric), X, y).get_mahalanobis_matrix()
-    there = put(X, place)
-    found = fitted(metric, there, put(y, place)).get_mahalanobis_matrix()
+    there = put(X, backend)
+    found = fitted(metric, there, put(y, backend)).get_mahalanobis_matrix()
     assert found.dtype == there.dtype
     assert found.device == there.device
     tolerance = 1e-3 if dtype == np.float32 else 1e-8
     np.testing.assert_allclose(host(found), expected, atol=tolerance * np.abs(expected).max())
 
 
-def test_what_comes_out_is_of_the_kind_that_went_in(metric, place, graded):
+def test_outputs_are_on_the_device_of_the_inputs(metric, backend, graded):
     X, y = graded
-    there = put(X, place)
+    there = put(X, backend)
     fitted(metric, there, y)
     distances = metric.pair_distance(there[:8].reshape(4, 2, 6))
     for array in (metric.components_, metric.mean_, metric.transform(there), distances):
@@ -80,24 +79,24 @@ def test_what_comes_out_is_of_the_kind_that_went_in(metric, place, graded):
     assert metric.get_metric()(X[0], X[1]) == pytest.approx(by_pairs[0])
 
 
-def test_the_device_says_where_a_fit_computes_not_what_it_returns(metric, place, graded):
+def test_the_device_parameter_does_not_change_the_kind_of_the_result(metric, backend, graded):
     X, y = graded
-    device = "cuda" if place == "cuda" else "cpu"
+    device = "cuda" if backend == "cuda" else "cpu"
     expected = fitted(clone(metric), X, y).get_mahalanobis_matrix()
     found = fitted(metric.set_params(device=device), X, y).get_mahalanobis_matrix()
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 
 
-def test_inputs_are_not_modified(metric, place, graded):
-    X, y = put(graded[0], place), put(graded[1], place)
+def test_inputs_are_not_modified(metric, backend, graded):
+    X, y = put(graded[0], backend), put(graded[1], backend)
     fitted(metric, X, y).transform(X)
     np.testing.assert_array_equal(host(X), graded[0])
     np.testing.assert_array_equal(host(y), graded[1])
 
 
-def test_survives_pickling(metric, place, graded):
-    X = put(graded[0], place)
+def test_survives_pickling(metric, backend, graded):
+    X = put(graded[0], backend)
     again = pickle.loads(pickle.dumps(fitted(metric, X, graded[1])))
     np.testing.assert_array_equal(host(again.transform(X)), host(metric.transform(X)))
 
@@ -120,25 +119,27 @@ def test_survives_pickling(metric, place, graded):
     ],
 )
 @pytest.mark.parametrize("kind", ["fast", "ordinal"])
-def test_bad_tensors_have_a_clear_error(place, graded, change, complaint, kind):
-    X, y = change(put(graded[0], place), put(graded[1], place))
+def test_invalid_tensors_have_a_clear_error(backend, graded, change, complaint, kind):
+    X, y = change(put(graded[0], backend), put(graded[1], backend))
     with pytest.raises(ValueError, match=complaint):
         METRICS[kind].fit(X, y)
 
 
 @pytest.mark.parametrize("kind", ["fast", "ordinal"])
-def test_queries_of_another_width_are_refused(place, graded, kind):
-    X = put(graded[0], place)
+def test_queries_with_other_features_are_refused(backend, graded, kind):
+    X = put(graded[0], backend)
     metric = fitted(clone(METRICS[kind]), X, graded[1])
     with pytest.raises(ValueError, match="expecting 6 features"):
         metric.transform(X[:, :5])
     with pytest.raises(InputError, match=r"pairs must have the shape \(n_pairs, 2, 6\)"):
         metric.pair_distance(X)
+    with pytest.raises(InputError, match="NaN or infinity"):
+        metric.pair_distance(X[:8].reshape(4, 2, 6) / 0)
 
 
 @pytest.mark.parametrize("kind", ["fast", "ordinal"])
-def test_other_types_follow_the_rules_for_arrays(place, graded, kind):
-    X = put(np.round(4 * graded[0]), place)
+def test_other_dtypes_are_converted_as_for_arrays(backend, graded, kind):
+    X = put(np.round(4 * graded[0]), backend)
     metric = clone(METRICS[kind])
     assert str(fitted(metric, X.int(), graded[1]).components_.dtype) == "torch.float64"
     assert str(fitted(metric, X.half(), graded[1]).components_.dtype) == "torch.float32"
@@ -161,31 +162,31 @@ def learned(request):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("features", [8, 90])  # more than are drawn: a linear map is then one of coordinates
-def test_the_default_model_is_the_same_everywhere(learned, place, dtype, features):
+@pytest.mark.parametrize("features", [8, 90])  # more than are drawn: a linear map then has coordinates in their span
+def test_the_default_model_is_the_same_on_every_device(learned, backend, dtype, features):
     X, y = noisy(400, features, dtype)
     weights = np.random.default_rng(0).uniform(0, 2, len(X)).round()
     expected = fitted_with(clone(learned), X, y, weights)
-    found = fitted_with(learned, put(X, place), put(y, place), put(weights, place))
+    found = fitted_with(learned, put(X, backend), put(y, backend), put(weights, backend))
     for name in ("kernel_", "sharpness_", "locality_"):
         assert getattr(found, name) == getattr(expected, name)
     tolerance = 2e-4 if dtype == np.float32 else 1e-8
-    there, Z = found.transform(put(X, place)), expected.transform(X)
-    assert there.dtype == put(X, place).dtype
+    there, Z = found.transform(put(X, backend)), expected.transform(X)
+    assert there.dtype == put(X, backend).dtype
     np.testing.assert_allclose(host(there), Z, atol=tolerance * np.abs(Z).max())
     pairs = X[:8].reshape(4, 2, features)
-    np.testing.assert_allclose(host(found.pair_distance(put(pairs, place))), expected.pair_distance(pairs), rtol=1e-3)
+    np.testing.assert_allclose(host(found.pair_distance(put(pairs, backend))), expected.pair_distance(pairs), rtol=1e-3)
 
 
-def test_groups_are_told_in_tensors_too(place):
+def test_groups_may_be_tensors(backend):
     X, y = noisy(60, 8, np.float64)
     who = np.arange(60) // 4
     metric, ranker = OrdinalMetric(), OrdinalRanker()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whether anything holds for other groups is not the question here
+        warnings.simplefilter("ignore")  # that it does not generalise to other groups
         expected = metric.fit(X, y, groups=who).transform(X)
-        found = ranker.fit(put(X, place), put(y, place), groups=put(who, place)).metric_
-    np.testing.assert_allclose(host(found.transform(put(X, place))), expected, atol=1e-8 * np.abs(expected).max())
+        found = ranker.fit(put(X, backend), put(y, backend), groups=put(who, backend)).metric_
+    np.testing.assert_allclose(host(found.transform(put(X, backend))), expected, atol=1e-8 * np.abs(expected).max())
 
 
 def fitted_with(metric, X, y, weights):
@@ -194,57 +195,32 @@ def fitted_with(metric, X, y, weights):
         return metric.fit(X, y, sample_weight=weights)
 
 
-def test_of_few_samples_the_default_model_is_the_hosts(learned, place):
+def test_few_samples_are_fitted_on_the_host(learned, backend):
     X, y = noisy(50, 8)
     expected = fitted(clone(learned), X, y).transform(X)
-    np.testing.assert_allclose(host(fitted(learned, put(X, place), y).transform(put(X, place))), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        host(fitted(learned, put(X, backend), y).transform(put(X, backend))), expected, rtol=1e-9
+    )
 
 
-def test_the_default_model_goes_over_samples_where_they_are(place, monkeypatch):
-    """On a device are the sums over all samples, their neighbours, and the solver."""
-    seen = []
-
-    def spy(module, name, argument):
-        original = getattr(module, name)
-
-        def watched(*arguments, **named):
-            seen.append((name, arguments[argument]))
-            return original(*arguments, **named)
-
-        monkeypatch.setattr(module, name, watched)
-
-    spy(order_map, "moments_of", 1)
-    spy(order_fit, "target_neighbors", 0)
-    spy(order_fit, "with_local_term", 1)
-    X, y = noisy(400, 8)
-    for device, given in ((None, put(X, place)), ("cuda" if place == "cuda" else None, X)):
-        seen.clear()
-        metric = fitted(OrdinalMetric(kernel="linear", mu=0.1, device=device), given, y)
-        assert [name for name, _ in seen] == ["moments_of", "target_neighbors", "with_local_term"]
-        computed_on = put(X, place) if device or given is not X else X
-        assert all(type(array) is type(computed_on) for _, array in seen)
-        assert given is X or all(array.device == given.device for _, array in seen)
-        assert type(metric.components_) is type(given)
-
-
-def test_unlabelled_tensors_join_the_graph(place):
+def test_unlabelled_samples_may_be_tensors(backend):
     X, y = noisy(300, 8)
     others = noisy(100, 8, seed=1)[0]
     metric = OrdinalMetric(kernel="rbf", sharpness=0.5, alpha=1e-3, nu=100.0)
     expected = clone(metric).fit(X, y, unlabeled=others).transform(X)
-    found = metric.fit(put(X, place), y, unlabeled=put(others, place)).transform(put(X, place))
+    found = metric.fit(put(X, backend), y, unlabeled=put(others, backend)).transform(put(X, backend))
     np.testing.assert_allclose(host(found), expected, atol=1e-8)
     with pytest.raises(ValueError, match="8 features"):
-        metric.fit(put(X, place), y, unlabeled=put(others[:, :5], place))
+        metric.fit(put(X, backend), y, unlabeled=put(others[:, :5], backend))
 
 
-def test_a_map_learned_elsewhere_maps_both_kinds(learned, place):
+def test_a_metric_fitted_on_arrays_maps_tensors(learned, backend):
     X, y = noisy(400, 8)
     fitted(learned, X, y)
-    np.testing.assert_allclose(host(learned.transform(put(X, place))), learned.transform(X), atol=1e-9)
+    np.testing.assert_allclose(host(learned.transform(put(X, backend))), learned.transform(X), atol=1e-9)
     single = learned.transform(X.astype(np.float32))
     assert single.dtype == np.float32
-    there = learned.transform(put(X.astype(np.float32), place))
+    there = learned.transform(put(X.astype(np.float32), backend))
     np.testing.assert_allclose(host(there), single, atol=1e-4)
 
 
@@ -260,35 +236,37 @@ RANKERS = {
 
 @pytest.mark.parametrize("ranker", RANKERS.values(), ids=RANKERS)
 @pytest.mark.parametrize("within_grade", [False, True])
-def test_rankers_answer_tensors_with_tensors(ranker, place, within_grade):
+def test_rankers_return_tensors_for_tensors(ranker, backend, within_grade):
     X, y = noisy(300, 8)
     queries = noisy(40, 8, seed=1)[0]
     expected = fitted(clone(ranker), X, y)
-    found = fitted(clone(ranker), put(X, place), put(y, place))
+    found = fitted(clone(ranker), put(X, backend), put(y, backend))
     assert (found.n_neighbors_, found.weights_) == (expected.n_neighbors_, expected.weights_)
-    asked = put(queries, place)
-    assert found.predict(asked).device == asked.device
-    np.testing.assert_allclose(host(found.predict(asked)), expected.predict(queries), atol=1e-6)
-    assert found.score(asked, put(np.arange(40.0) % 5, place)) == pytest.approx(
+    tensor_queries = put(queries, backend)
+    assert found.predict(tensor_queries).device == tensor_queries.device
+    np.testing.assert_allclose(host(found.predict(tensor_queries)), expected.predict(queries), atol=1e-6)
+    assert found.score(tensor_queries, put(np.arange(40.0) % 5, backend)) == pytest.approx(
         expected.score(queries, np.arange(40.0) % 5)
     )
-    ranking, known = (one.rank(X, 7, within_grade=within_grade) for one, X in ((found, asked), (expected, queries)))
+    ranking, known = (
+        one.rank(X, 7, within_grade=within_grade) for one, X in ((found, tensor_queries), (expected, queries))
+    )
     for name in ("indices", "distances", "labels"):
-        assert getattr(ranking, name).device == asked.device
+        assert getattr(ranking, name).device == tensor_queries.device
         np.testing.assert_allclose(host(getattr(ranking, name)), getattr(known, name), atol=1e-6)
-    # Whatever it was fitted with, the answer is of the kind of the question.
+    # Results are of the kind of the queries, whatever the ranker was fitted with.
     assert isinstance(found.predict(queries), np.ndarray)
-    assert expected.predict(asked).device == asked.device
-    np.testing.assert_array_equal(found.rank(queries, 7).indices, host(expected.rank(asked, 7).indices))
+    assert expected.predict(tensor_queries).device == tensor_queries.device
+    np.testing.assert_array_equal(found.rank(queries, 7).indices, host(expected.rank(tensor_queries, 7).indices))
 
 
-def test_names_of_grades_are_no_numbers(place):
+def test_named_grades_are_returned_as_arrays(backend):
     pandas = pytest.importorskip("pandas")
     X, y = noisy(200, 8)
     names = pandas.Categorical.from_codes(y.astype(int), list("abcde"), ordered=True)
-    ranker = OrdinalRanker(n_neighbors=3).fit(put(X, place), names)
-    assert set(ranker.predict(put(X, place))) <= set("abcde")
-    assert ranker.rank(put(X, place), 3).labels.shape == (200, 3)
+    ranker = OrdinalRanker(n_neighbors=3).fit(put(X, backend), names)
+    assert set(ranker.predict(put(X, backend))) <= set("abcde")
+    assert ranker.rank(put(X, backend), 3).labels.shape == (200, 3)
 
 
 @pytest.mark.parametrize(
@@ -302,37 +280,37 @@ def test_names_of_grades_are_no_numbers(place):
     ],
 )
 @pytest.mark.parametrize("ranker", [OrdinalRanker(), OrdinalRanker("passthrough")])
-def test_rankers_have_clear_errors_for_bad_tensors(place, graded, ranker, change, complaint):
-    X, y = change(put(graded[0], place), put(graded[1], place))
+def test_rankers_have_clear_errors_for_invalid_tensors(backend, graded, ranker, change, complaint):
+    X, y = change(put(graded[0], backend), put(graded[1], backend))
     with pytest.raises(ValueError, match=complaint):
         clone(ranker).fit(X, y)
 
 
-def test_rankers_refuse_queries_of_another_width(place, graded):
-    ranker = OrdinalRanker(n_neighbors=3).fit(put(graded[0], place), graded[1])
+def test_rankers_refuse_queries_with_other_features(backend, graded):
+    ranker = OrdinalRanker(n_neighbors=3).fit(put(graded[0], backend), graded[1])
     with pytest.raises(ValueError, match="expecting 6 features"):
-        ranker.predict(put(graded[0][:, :5], place))
+        ranker.predict(put(graded[0][:, :5], backend))
 
 
-# --- devices that are not there -----------------------------------------------------------------------------------
+# --- missing devices ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("device", ["gpu", 0, "cuda0"])
 @pytest.mark.parametrize("metric", [CMDSMetric(), OrdinalMetric()])
-def test_unknown_devices_are_named(graded, metric, device):
+def test_unknown_devices_are_refused(graded, metric, device):
     with pytest.raises(InputError, match="device must be None, 'cpu' or 'cuda'"):
         clone(metric).set_params(device=device).fit(*graded)
 
 
-@pytest.mark.skipif("cuda" in PLACES or not TENSORS, reason="needs torch and no CUDA device")
-def test_a_missing_device_is_said_before_anything_is_computed(graded):
+@pytest.mark.skipif("cuda" in BACKENDS or not TENSORS, reason="needs torch and no CUDA device")
+def test_a_missing_device_is_reported_first(graded):
     for metric in (LDMLR(device="cuda"), OrdinalMetric(device="cuda")):
         with pytest.raises(InputError, match="needs a CUDA device, and torch finds none"):
             metric.fit(*graded)
 
 
-def test_without_torch_the_way_to_install_it_is_said(graded, monkeypatch):
+def test_without_torch_the_error_says_how_to_install_it(graded, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "ordrank.backend.torch", raising=False)
-    with pytest.raises(ImportError, match=r"pip install 'ordrank\[torch\]'"):
+    with pytest.raises(InputError, match=r"pip install 'ordrank\[deep\]'"):
         CMDSMetric(device="cuda").fit(*graded)

@@ -59,7 +59,7 @@ def test_two_steps_of_the_literal_update(graded):
     np.testing.assert_allclose(metric.get_mahalanobis_matrix(), A, rtol=1e-9, atol=1e-12)
 
 
-def test_fewer_samples_than_features_have_no_minimum_and_the_warning_says_so():
+def test_fewer_samples_than_features_warn_of_an_unbounded_objective():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 40)), np.repeat([1, 2], 10)
     with pytest.warns(ConvergenceWarning, match="no minimum on these data"):
@@ -67,7 +67,7 @@ def test_fewer_samples_than_features_have_no_minimum_and_the_warning_says_so():
     assert metric.bounded_ is False
 
 
-def test_enough_samples_have_a_minimum(graded):
+def test_enough_samples_bound_the_objective(graded):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         metric = LDMLR(mu=1.0, step="exact", max_iter=5000).fit(*graded)
@@ -75,13 +75,13 @@ def test_enough_samples_have_a_minimum(graded):
     assert metric.objective_ < metric.history_[0].value
 
 
-def test_the_unit_step_on_unsuitable_data_is_reported(graded):
+def test_divergence_of_the_unit_step_is_reported(graded):
     with pytest.warns(ConvergenceWarning, match="step='exact'"):
         metric = LDMLR().fit(*graded)
     assert np.isfinite(metric.components_).all()
 
 
-def test_it_separates_the_labels(graded):
+def test_separates_the_labels(graded):
     X, y = graded
     metric = LDMLR(mu=1.0, step="exact", max_iter=5000).fit(X, y)
     Z = metric.transform(X)

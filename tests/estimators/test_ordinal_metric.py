@@ -1,3 +1,4 @@
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,9 +11,11 @@ from threadpoolctl import threadpool_info
 
 from ordrank import OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError, RepairedDistancesWarning
+from ordrank.estimators import OrdinalEmbedding
+from ordrank.estimators._defaults import DEFAULTS
+from ordrank.kernel_ridge import graph_laplacian
+from ordrank.kernel_ridge.kernels import kernel
 from ordrank.neighbors import target_neighbors
-from ordrank.smoothing import Lens, graph_laplacian
-from ordrank.smoothing.kernels import kernel
 
 FIXED = {
     "linear": OrdinalMetric(kernel="linear", alpha=0.01, locality=0.3),
@@ -27,7 +30,7 @@ def fixed(request):
 
 
 def curved(n, labels, seed=0, noise=0.1, d=6):
-    """Samples on a spiral that is walked along as the label rises, with features beside it that say nothing."""
+    """Samples along a spiral, with labels that increase along it, and uninformative features."""
     rng = np.random.default_rng(seed)
     t = rng.uniform(size=n)
     X = rng.normal(size=(n, d)) * np.sqrt(5.0 / d)
@@ -48,16 +51,16 @@ def distances(metric, X):
 def test_the_linear_map_minimises_the_stated_objective(graded):
     X, y = graded
     metric = OrdinalMetric(kernel="linear", alpha=0.05, locality=0.0).fit(X, y)
-    unit = (X - metric.mean_) / metric.size_
+    unit = (X - metric.mean_) / metric.scale_
     Y = metric.label_positions_[np.searchsorted(metric.labels_, y)]
     assert (unit**2).sum(axis=1).mean() == pytest.approx(1)
     assert (Y**2).sum(axis=1).mean() == pytest.approx(1)
 
     def objective(L):
-        # Relative to the scatter, which is 1 for samples of unit size.
+        # Relative to the scatter, which is 1 for normalised samples.
         return 0.5 * ((unit @ L.T - Y) ** 2).sum(axis=1).mean() + 0.5 * 0.05 * (L**2).sum()
 
-    best = metric.order_components_ * metric.size_
+    best = metric.ordinal_embedding_.linear * metric.scale_
     assert objective(best) == pytest.approx(metric.objective_)
     assert metric.history_[0].value == pytest.approx(0.5)  # of the zero map
     assert metric.history_[-1].gradient_norm < 1e-10
@@ -66,19 +69,20 @@ def test_the_linear_map_minimises_the_stated_objective(graded):
         assert objective(best + 1e-3 * rng.normal(size=best.shape)) > metric.objective_
 
 
-@pytest.mark.parametrize("lens", [False, True])
+@pytest.mark.parametrize("discriminant", [False, True])
 @pytest.mark.parametrize("nu", [0.0, 30.0])
-def test_the_kernel_map_minimises_the_stated_objective(graded, nu, lens):
+def test_the_kernel_map_minimises_the_stated_objective(graded, nu, discriminant):
     X, y = graded
     others = X + 0.1
-    given = {"kernel": "rbf", "sharpness": 0.5, "alpha": 0.05, "nu": nu, "locality": 0.0, "lens": lens}
-    metric = OrdinalMetric(**given).fit(X, y, unlabeled=others)
-    unit = (np.vstack([X, others] if nu else [X]) - metric.mean_) / metric.size_
+    given = {"kernel": "rbf", "sharpness": 0.5, "alpha": 0.05, "nu": nu, "locality": 0.0}
+    metric = OrdinalMetric(discriminant=discriminant, **given).fit(X, y, unlabeled=others)
+    landmarks = metric.ordinal_embedding_.landmarks
+    unit = (np.vstack([X, others] if nu else [X]) - metric.mean_) / metric.scale_
     Y = metric.label_positions_[np.searchsorted(metric.labels_, y)]
-    seen = Lens(metric.lens_directions_, metric.lens_stretches_, metric.lens_size_)(unit)
-    K, G = kernel(seen, metric.landmarks_, 0.5), graph_laplacian(unit)
-    # Features in which the middle term is a plain ridge, and their mean square.
-    root = np.linalg.cholesky(kernel(metric.landmarks_, metric.landmarks_, 0.5) + 1e-10 * np.eye(len(unit)))
+    own = kernel(landmarks, landmarks, 0.5, 0.25)
+    K, G = kernel(metric.ordinal_embedding_.rescaling(unit), landmarks, 0.5, 0.25), graph_laplacian(unit, 4)
+    # Features in which the middle term is a ridge, and their mean square.
+    root = np.linalg.cholesky(own + 1e-10 * np.eye(len(unit)))
     F = np.linalg.solve(root, K.T).T
     values, vectors = np.linalg.eigh(np.eye(len(unit)) + nu * F.T @ (G @ F))
     smooth = (F @ vectors / np.sqrt(values))[:90]
@@ -86,23 +90,23 @@ def test_the_kernel_map_minimises_the_stated_objective(graded, nu, lens):
 
     def objective(A):
         Z = K @ A
-        norm = np.sum((kernel(metric.landmarks_, metric.landmarks_, 0.5) @ A) * A) + nu * np.sum(Z * (G @ Z))
+        norm = np.sum((own @ A) * A) + nu * np.sum(Z * (G @ Z))
         fitted = Z[:90] - Z[:90].mean(axis=0)
         return 0.5 * ((fitted - Y) ** 2).sum(axis=1).mean() + 0.5 * 0.05 * t * norm
 
-    (best,) = metric.coefficients_
+    (best,) = metric.ordinal_embedding_.coefficients
     assert objective(best) == pytest.approx(metric.objective_, rel=1e-5)
     rng = np.random.default_rng(0)
     for _ in range(10):
         assert objective(best + 1e-3 * rng.normal(size=best.shape)) > metric.objective_
 
 
-def test_the_local_term_moves_target_neighbours_towards_their_distance(graded):
+def test_the_local_term_keeps_distances_of_target_neighbours(graded):
     X, y = graded
 
     def excess(mu):
         metric = OrdinalMetric(kernel="linear", alpha=1e-4, locality=0.0, mu=mu, max_iter=500).fit(X, y)
-        Z, unit = metric.transform(X), (X - metric.mean_) / metric.size_
+        Z, unit = metric.transform(X), (X - metric.mean_) / metric.scale_
         pairs = target_neighbors(unit, np.searchsorted(metric.labels_, y), 5)
         mapped = ((Z[pairs.first] - Z[pairs.second]) ** 2).sum(axis=1)
         return np.mean((mapped - pairs.squared_distances) ** 2), metric
@@ -113,15 +117,15 @@ def test_the_local_term_moves_target_neighbours_towards_their_distance(graded):
     assert plain.stop_reason_ == "closed form"
     assert local.n_iter_ > 1
     assert local.history_[-1].value == local.objective_ < local.history_[0].value
-    assert not hasattr(local, "neighborhoods_")
+    assert local.loo_neighbors_ is None
 
 
-def test_distances_have_two_parts(fixed, graded):
+def test_transform_concatenates_the_ordinal_map_and_weighted_features(fixed, graded):
     X, y = graded
     metric = fixed.fit(X, y)
     Z = metric.transform(X)
     assert Z.shape == (90, 2 + 6)
-    np.testing.assert_allclose(Z[:, 2:], 0.3 * (X - metric.mean_) / metric.size_)
+    np.testing.assert_allclose(Z[:, 2:], 0.3 * (X - metric.mean_) / metric.scale_)
     order = clone(fixed).set_params(locality=0.0).fit(X, y).transform(X)
     np.testing.assert_allclose(order, Z[:, :2], atol=1e-10)
 
@@ -138,7 +142,7 @@ def test_positions_of_labels_follow_their_distances(graded):
     np.testing.assert_allclose(sides, sides[0], rtol=1e-4)
 
 
-# --- laws ------------------------------------------------------------------------------------------------------
+# --- invariances -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=["auto", *FIXED])
@@ -167,7 +171,7 @@ def test_invariant_to_the_order_of_samples(lawful, graded):
     np.testing.assert_allclose(distances(lawful.fit(X[order], y[order]), X), expected, rtol=1e-5)
 
 
-def test_a_weight_is_a_number_of_copies(graded):
+def test_an_integer_weight_equals_duplicates(graded):
     X, y = graded
     counts = np.random.default_rng(0).integers(0, 4, size=90)
     for name in ("linear", "rbf"):
@@ -176,7 +180,7 @@ def test_a_weight_is_a_number_of_copies(graded):
         np.testing.assert_allclose(weighted.transform(X), copied.transform(X), atol=1e-6)
 
 
-def test_balanced_weights_make_labels_count_the_same():
+def test_balanced_weights_lower_the_error_of_rare_labels():
     rng = np.random.default_rng(0)
     y = np.repeat([0.0, 1.0, 2.0], [300, 40, 20])
     X = rng.normal(size=(360, 3))
@@ -202,25 +206,27 @@ def test_single_precision_stays_single(fixed, graded):
     np.testing.assert_allclose(Z, double.transform(X), atol=1e-3)
 
 
-# --- what can be read, what is refused -------------------------------------------------------------------------------
+# --- fitted attributes, invalid input --------------------------------------------------------------------------------
 
 
-def test_everything_chosen_can_be_read(graded):
+def test_candidates_are_recorded(graded):
     metric = OrdinalMetric().fit(*graded)
     assert metric.kernel_ in ("linear", "rbf")
-    assert metric.locality_ >= 0
-    recipes = [candidate.recipe for candidate in metric.candidates_]
-    chosen = next(
-        c for c in metric.candidates_ if (c.recipe.sharpness, c.recipe.alpha) == (metric.sharpness_, metric.alpha_)
+    assert metric.locality_ in DEFAULTS.localities
+    tried = [candidate.hyperparameters for candidate in metric.candidates_]
+    (selected,) = (
+        candidate
+        for candidate, each in zip(metric.candidates_, tried, strict=True)
+        if (each.sharpness, each.alpha) == (metric.sharpness_, metric.alpha_)
     )
-    assert chosen.score == min(c.score for c in metric.candidates_ if c.mistake is not None)
-    assert len(set(recipes)) == len(recipes) == 8 * 13
+    assert selected.score == min(c.score for c in metric.candidates_ if c.mae is not None)
+    assert len(set(tried)) == len(tried) == 8 * 13
     both = OrdinalMetric().fit(*graded, unlabeled=graded[0] + 0.1)
-    assert {candidate.recipe.nu for candidate in both.candidates_} == {0.0, 10.0, 100.0, 1e3, 1e4}
+    assert {candidate.hyperparameters.nu for candidate in both.candidates_} == {0.0, 10.0, 100.0, 1e3, 1e4}
     assert OrdinalMetric(kernel="linear", alpha=0.1).fit(*graded).candidates_ == []
 
 
-def test_what_is_given_is_kept(graded):
+def test_given_values_are_kept(graded):
     metric = OrdinalMetric(3, kernel="rbf", sharpness=0.7, alpha=0.02, locality=0.4).fit(*graded)
     assert (metric.kernel_, metric.sharpness_, metric.alpha_, metric.locality_) == ("rbf", 0.7, 0.02, 0.4)
     assert metric.label_positions_.shape == (3, 3)  # three labels fill two dimensions; the third is zero
@@ -249,13 +255,13 @@ def test_a_kernel_map_has_no_mahalanobis_matrix(graded):
         ({"beta": -0.1}, "beta must be a number at least 0"),
         ({"mu": float("nan")}, "mu must be a number at least 0"),
         ({"tau": -1}, "tau must be a number at least 0"),
-        ({"kernel": "linear", "sharpness": 2.0}, "sharpness is that of a kernel"),
+        ({"kernel": "linear", "sharpness": 2.0}, "sharpness belongs to a kernel"),
         ({"kernel": "poly"}, "kernel must be one of 'auto', 'linear', 'rbf'"),
         ({"class_weight": "heavy"}, "class_weight must be one of 'balanced'"),
         ({"repair": "no"}, "repair must be one of"),
     ],
 )
-def test_wrong_parameters_are_named(parameters, sentence, graded):
+def test_invalid_parameters_are_named(parameters, sentence, graded):
     with pytest.raises(InputError, match=sentence):
         OrdinalMetric(**parameters).fit(*graded)
 
@@ -269,24 +275,24 @@ def test_wrong_parameters_are_named(parameters, sentence, graded):
         (np.full(90, np.nan), "NaN"),
     ],
 )
-def test_wrong_weights_are_named(weights, sentence, graded):
+def test_invalid_weights_are_named(weights, sentence, graded):
     with pytest.raises(ValueError, match=sentence):
         OrdinalMetric().fit(*graded, sample_weight=weights)
 
 
-def test_weights_that_leave_one_label_are_refused(graded):
+def test_weights_of_a_single_label_are_refused(graded):
     X, y = graded
     with pytest.raises(InputError, match="same label"):
         OrdinalMetric().fit(X, y, sample_weight=(y == 1).astype(float))
 
 
-def test_weights_that_leave_one_point_are_refused():
+def test_weights_of_identical_samples_are_refused():
     X = np.array([[0.0, 0], [0, 0], [1, 1], [2, 0]])
-    with pytest.raises(InputError, match="all samples that count are identical"):
+    with pytest.raises(InputError, match="all samples with a positive weight are identical"):
         OrdinalMetric().fit(X, [0, 1, 1, 0], sample_weight=[1, 1, 0, 0])
 
 
-def test_own_label_distances_are_used_and_repaired(graded):
+def test_given_label_distances_are_used_and_repaired(graded):
     X, y = graded
     D = np.array([[0.0, 1, 10], [1, 0, 1], [10, 1, 0]])
     with pytest.raises(InputError, match="not Euclidean"):
@@ -298,17 +304,17 @@ def test_own_label_distances_are_used_and_repaired(graded):
     assert np.linalg.norm(even[0] - even[1]) == pytest.approx(np.linalg.norm(even[0] - even[2]))
 
 
-def test_nothing_of_an_earlier_fit_remains(graded):
+def test_a_second_fit_replaces_the_first(graded):
     X, y = graded
     metric = OrdinalMetric(kernel="rbf").fit(X, y)
     distance = metric.get_metric()
     before = distance(X[0], X[1])
     metric.set_params(kernel="linear", mu=0.1).fit(X[:40], y[:40])
-    assert not {"landmarks_", "coefficients_", "neighborhoods_"} & vars(metric).keys()
+    assert (len(metric.ordinal_embedding_.landmarks), metric.loo_neighbors_) == (0, None)
     assert distance(X[0], X[1]) == before
 
 
-def test_pairs_of_a_metric_with_names_raise_no_warning(graded, recwarn):
+def test_pair_distances_of_a_metric_with_feature_names_do_not_warn(graded, recwarn):
     X, y = graded
     for kind in ("linear", "rbf"):
         metric = OrdinalMetric(kernel=kind).fit(pd.DataFrame(X, columns=list("abcdef")), y)
@@ -317,28 +323,50 @@ def test_pairs_of_a_metric_with_names_raise_no_warning(graded, recwarn):
     assert not recwarn.list
 
 
-def test_unlabelled_samples_beyond_arithmetic_are_refused(graded):
+def test_unlabelled_samples_out_of_range_are_refused(graded):
     X, y = graded
-    with pytest.raises(InputError, match="leave the range of arithmetic"):
+    with pytest.raises(InputError, match="overflow or underflow when squared; rescale them"):
         OrdinalMetric().fit(X, y, unlabeled=1e160 * X)
 
 
-def test_fits_in_threads_leave_the_threads_of_others_alone(graded):
+def test_concurrent_fits_restore_the_number_of_blas_threads(graded):
     before = [library["num_threads"] for library in threadpool_info()]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda seed: OrdinalMetric(random_state=seed).fit(*graded), range(8)))
     assert [library["num_threads"] for library in threadpool_info()] == before
 
 
-def test_labels_beyond_arithmetic_are_refused(graded):
+def test_labels_out_of_range_are_refused(graded):
     X, y = graded
-    with pytest.raises(InputError, match="leave the range of arithmetic"):
+    with pytest.raises(InputError, match="overflow or underflow when squared; rescale them"):
         OrdinalMetric().fit(X, 1e200 * y)
+
+
+@pytest.mark.parametrize("bad", [{"y": np.ones(80)}, {"unlabeled": np.ones((3, 2))}, {"groups": np.zeros(80)}])
+def test_a_failed_fit_changes_nothing(graded, bad):
+    X, y = graded
+    metric = OrdinalMetric().fit(pd.DataFrame(X, columns=list("abcdef")), y)
+    before = dict(vars(metric))
+    with pytest.raises(ValueError, match=r"same label|features|one group"):
+        metric.fit(**{"X": X[:80, :5], "y": y[:80]} | bad)
+    assert vars(metric).keys() == before.keys()
+    assert all(vars(metric)[name] is before[name] for name in before)
+
+
+@pytest.mark.parametrize("kind", ["linear", "rbf"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_embedding_is_bit_equal_after_a_round_trip_through_arrays(graded, kind, dtype):
+    X, y = graded[0].astype(dtype), graded[1]
+    embedding = OrdinalMetric(kernel=kind).fit(X, y).ordinal_embedding_
+    arrays, numbers = embedding.to_arrays()
+    again = OrdinalEmbedding.from_arrays(arrays, json.loads(json.dumps(numbers)))
+    np.testing.assert_array_equal(again.transform(X), embedding.transform(X))
+    np.testing.assert_array_equal(again.distances(X[:9], X[9:18]), embedding.distances(X[:9], X[9:18]))
 
 
 @settings(max_examples=20)
 @given(st.integers(2, 9), st.integers(1, 4), st.integers(0, 100))
-def test_few_samples_are_enough(n, d, seed):
+def test_a_few_samples_can_be_fitted(n, d, seed):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(n, d)), np.arange(n) % 2
     metric = OrdinalMetric().fit(X, y)

@@ -1,6 +1,6 @@
-"""What OrdinalMetric finds on samples that it has not learned from."""
+"""Out-of-sample quality of OrdinalMetric."""
 
-import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from sklearn.pipeline import make_pipeline
 from ordrank import CMDSMetric, OrdinalMetric, OrdinalRanker
 from ordrank.datasets import make_fruit
 from ordrank.errors import InputError
-from ordrank.estimators import recipes
+from ordrank.estimators._defaults import Defaults
 from ordrank.metrics import inside_grade, same_subject_precision
 from tests.estimators.test_ordinal_metric import curved
 
-# --- quality, out of sample --------------------------------------------------------------------------------------
+# --- labelled samples -------------------------------------------------------------------------------------------
 
 LABELS = {
     "2 labels": lambda t: (t > 0.5).astype(float),
@@ -27,7 +27,7 @@ LABELS = {
 
 @pytest.mark.parametrize("d", [6, 400], ids=["n >> d", "n < d"])
 @pytest.mark.parametrize("labels", LABELS)
-def test_grades_of_new_samples(labels, d):
+def test_error_on_new_samples(labels, d):
     errors = []
     for seed in range(8):
         X, y = curved(400, LABELS[labels], seed=seed, d=d, noise=0.0)
@@ -40,22 +40,26 @@ def test_grades_of_new_samples(labels, d):
     assert error < plain + 0.02 * guess
 
 
-def test_thousands_of_labels_cost_no_square_of_their_number():
+def test_thousands_of_labels_need_no_distance_matrix():
     X, y = curved(20_000, lambda t: t)
     assert len(np.unique(y)) == 20_000
-    begin = time.perf_counter()
-    metric = OrdinalMetric(kernel="linear", alpha=0.01, locality=0.1).fit(X, y)
-    assert time.perf_counter() - begin < 20
+    tracemalloc.start()
+    try:
+        metric = OrdinalMetric(kernel="linear", alpha=0.01, locality=0.1).fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000**2  # bytes; a matrix of doubles has eight times as many
     assert metric.label_positions_.shape == (20_000, 2)
     assert np.corrcoef(metric.label_positions_[:, 0], metric.labels_)[0, 1] > 0.99
 
 
-def test_the_kernel_is_used_where_the_order_is_curved():
+def test_the_kernel_is_selected_for_a_curved_order():
     X, y = curved(300, lambda t: np.floor(5 * t))
     assert OrdinalMetric().fit(X, y).kernel_ == "rbf"
 
 
-def test_a_straight_order_gets_a_map_that_is_as_good_as_the_linear_one():
+def test_a_linear_order_is_learned_as_well_as_by_the_linear_map():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 20))
     y = np.round(X[:, 0] + 0.2 * rng.normal(size=300))
@@ -64,7 +68,7 @@ def test_a_straight_order_gets_a_map_that_is_as_good_as_the_linear_one():
     assert mean_absolute_error(y[150:], chosen) < 1.1 * mean_absolute_error(y[150:], linear)
 
 
-def test_both_aims_of_a_ranking():
+def test_order_and_similarity_inside_a_grade():
     fruit = make_fruit(400, size=32, random_state=3)
     X = PCA(60, random_state=0).fit_transform(fruit.images.reshape(400, -1).astype(float))
     grade, plant = fruit.grade, fruit.plant
@@ -86,7 +90,7 @@ def test_both_aims_of_a_ranking():
 
 
 def turning_heads(seed, n_heads=12, n_frames=60):
-    """Frames of heads that turn, each with a label: like UMIST, a label is a set of curves."""
+    """Frames of turning heads, each with a label: like UMIST, a label is a set of curves."""
     rng = np.random.default_rng(seed)
     angle = np.sort(rng.uniform(0, 2 * np.pi, size=(n_heads, n_frames)), axis=1)[..., None]
     centre, first, second = rng.normal(size=(3, n_heads, 1, 20))
@@ -96,7 +100,7 @@ def turning_heads(seed, n_heads=12, n_frames=60):
     return X.reshape(-1, 20)[order], y[order]
 
 
-def test_unlabelled_samples_help_on_queries_they_were_not():
+def test_unlabelled_samples_lower_the_error_on_other_queries():
     X, y = turning_heads(0)
     labelled, others, queries = slice(0, 60), slice(60, 400), slice(400, None)
     alone = OrdinalRanker().fit(X[labelled], y[labelled])
@@ -107,20 +111,20 @@ def test_unlabelled_samples_help_on_queries_they_were_not():
     assert helped.rank(X[queries], k=5).indices.max() < 60
 
 
-def test_of_many_samples_the_graph_is_tried_with_the_best_kernels(monkeypatch):
+def test_many_samples_score_the_graph_with_the_best_kernels_only(monkeypatch):
     X, y = turning_heads(0)
     labelled, others = np.arange(0, len(X), 12), np.arange(5, len(X), 2)
     every_kernel = OrdinalMetric().fit(X[labelled], y[labelled], unlabeled=X[others])
-    monkeypatch.setattr(recipes, "MANY_SAMPLES", 100)
+    monkeypatch.setattr(OrdinalMetric, "_defaults", Defaults(exact_samples=100))
     some = OrdinalMetric().fit(X[labelled], y[labelled], unlabeled=X[others])
     assert every_kernel.nu_ > 0
     assert some.nu_ > 0
     assert len(some.candidates_) < 0.6 * len(every_kernel.candidates_)
-    tried = {candidate.recipe for candidate in every_kernel.candidates_}
-    assert {candidate.recipe for candidate in some.candidates_} < tried
+    tried = {candidate.hyperparameters for candidate in every_kernel.candidates_}
+    assert {candidate.hyperparameters for candidate in some.candidates_} < tried
 
 
-def test_unlabelled_samples_without_structure_are_left_aside():
+def test_unlabelled_samples_without_structure_are_not_used():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 10))
     y = np.round(X[:, 0])
@@ -130,13 +134,13 @@ def test_unlabelled_samples_without_structure_are_left_aside():
     np.testing.assert_allclose(helped.transform(X), alone.transform(X), atol=1e-4)
 
 
-def test_no_unlabelled_samples_are_none(graded):
+def test_an_empty_array_of_unlabelled_samples_changes_nothing(graded):
     X, y = graded
     none = OrdinalMetric().fit(X, y, unlabeled=X[:0])
     np.testing.assert_array_equal(none.transform(X), OrdinalMetric().fit(X, y).transform(X))
 
 
-def test_pipelines_prepare_unlabelled_samples_too():
+def test_pipelines_transform_unlabelled_samples():
     X, y = turning_heads(1)
     pipeline = OrdinalRanker(make_pipeline(PCA(15), OrdinalMetric())).fit(X[:60], y[:60], unlabeled=X[60:300])
     head = PCA(15).fit(X[:60])
@@ -145,14 +149,14 @@ def test_pipelines_prepare_unlabelled_samples_too():
     np.testing.assert_allclose(pipeline.embedding_, by_hand.transform(head.transform(X[:60])), atol=1e-6)
 
 
-def test_a_metric_that_cannot_use_them_says_so(graded):
+def test_metrics_without_unlabelled_samples_refuse_them(graded):
     X, y = graded
     with pytest.raises(InputError, match="CMDSMetric does not learn from unlabelled samples; use OrdinalMetric"):
         OrdinalRanker(CMDSMetric()).fit(X, y, unlabeled=X)
 
 
 @pytest.mark.parametrize("estimator", [OrdinalMetric(), OrdinalRanker()], ids=repr)
-def test_unlabelled_samples_of_another_shape_or_with_gaps_are_refused(estimator, graded):
+def test_invalid_unlabelled_samples_are_refused(estimator, graded):
     X, y = graded
     with pytest.raises(ValueError, match="features"):
         estimator.fit(X, y, unlabeled=X[:, :3])
@@ -162,7 +166,7 @@ def test_unlabelled_samples_of_another_shape_or_with_gaps_are_refused(estimator,
         estimator.fit(X, y, unlabeled=gap)
 
 
-def test_a_few_unlabelled_samples_among_many_are_left_out(graded):
+def test_too_few_unlabelled_samples_are_ignored(graded):
     X, y = graded
     few = OrdinalMetric().fit(X, y, unlabeled=X[: len(X) // 11] + 0.1)
     np.testing.assert_array_equal(few.transform(X), OrdinalMetric().fit(X, y).transform(X))

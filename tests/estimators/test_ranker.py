@@ -12,7 +12,10 @@ from sklearn.pipeline import make_pipeline
 
 from ordrank import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker, Ranking
 from ordrank.errors import InputError, NeighborsCappedWarning
-from ordrank.votes import vote_weights, weighted_median
+from ordrank.estimators._defaults import Defaults
+from ordrank.estimators._labels import ordinal_labels
+from ordrank.estimators._out_of_fold import held_out_neighbors
+from ordrank.neighbors.voting import vote_weights, weighted_median
 
 
 @pytest.fixture
@@ -21,7 +24,7 @@ def ranker(graded):
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
-def test_mean_votes_are_k_nearest_neighbour_regression(graded, weights):
+def test_mean_of_votes_equals_scikit_learns_knn_regression(graded, weights):
     X, y = graded
     queries = np.vstack([X[:5], np.random.default_rng(1).normal(size=(30, 6)) + 1])
     ours = OrdinalRanker("passthrough", n_neighbors=5, aggregate="mean", weights=weights).fit(X, y).predict(queries)
@@ -40,40 +43,40 @@ def test_weighted_median_minimises_the_weighted_absolute_error(case):
     assert median in votes
     errors = [(weights * np.abs(votes - v)).sum() for v in votes]
     assert (weights * np.abs(votes - median)).sum() == min(errors)
-    # Of equally good votes the lowest.
+    # The lowest of equally good votes.
     assert median == min(v for v, error in zip(votes, errors, strict=True) if error == min(errors))
 
 
-def test_exact_matches_outvote_everything_else():
+def test_only_exact_matches_vote_if_there_are_any():
     np.testing.assert_array_equal(vote_weights(np.array([[0.0, 0.0, 1.0]])), [[1, 1, 0]])
     np.testing.assert_allclose(vote_weights(np.array([[1.0, 2.0, 4.0]])), [[1, 0.5, 0.25]])
     tiny = vote_weights(np.array([[1e-320, 1.0]]))
     assert np.isfinite(tiny).all()
 
 
-def test_predictions_of_the_median_are_grades_that_occur(ranker, graded):
+def test_median_predictions_are_training_labels(ranker, graded):
     X, y = graded
     assert set(ranker.predict(X + 0.1)) <= set(y)
 
 
-class TestChosenVotes:
-    def test_few_votes_where_they_are_clearly_better(self):
+class TestSelectionOfVotes:
+    def test_few_neighbours_where_they_are_significantly_better(self):
         rng = np.random.default_rng(0)
         X = rng.uniform(size=(300, 2))
-        y = np.floor(8 * X[:, 0]) % 2 + np.floor(8 * X[:, 1]) % 2  # a chequerboard: only the nearest know
+        y = np.floor(8 * X[:, 0]) % 2 + np.floor(8 * X[:, 1]) % 2  # a chequerboard: only the nearest are informative
         ranker = OrdinalRanker("passthrough").fit(X, y)
         assert ranker.n_neighbors_ < 100
-        usual = OrdinalRanker("passthrough", n_neighbors=100, weights="distance").fit(X, y)
+        default = OrdinalRanker("passthrough", n_neighbors=100, weights="distance").fit(X, y)
         queries = rng.uniform(size=(300, 2))
         truth = np.floor(8 * queries[:, 0]) % 2 + np.floor(8 * queries[:, 1]) % 2
-        errors = [np.abs(one.predict(queries) - truth).mean() for one in (ranker, usual)]
+        errors = [np.abs(one.predict(queries) - truth).mean() for one in (ranker, default)]
         assert errors[0] < errors[1]
 
-    def test_a_third_of_the_samples_otherwise(self, graded):
+    def test_a_third_of_the_samples_by_default(self, graded):
         ranker = OrdinalRanker().fit(*graded)
         assert (ranker.n_neighbors_, ranker.weights_) == (30, "distance")
 
-    def test_folds_see_the_unlabelled_samples_too(self, graded, monkeypatch):
+    def test_folds_are_fitted_with_the_unlabelled_samples(self, graded, monkeypatch):
         seen = []
         fit = OrdinalMetric.fit
         monkeypatch.setattr(
@@ -83,19 +86,35 @@ class TestChosenVotes:
         )
         X, y = graded
         OrdinalRanker(make_pipeline(PCA(3), OrdinalMetric())).fit(X, y, unlabeled=X + 0.1)
-        assert seen == [True] * 6
+        assert seen
+        assert all(seen)
 
-    def test_a_metric_that_needs_all_samples_keeps_the_usual_votes(self):
+    def test_weights_are_selected_with_all_neighbours_that_vote(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(300, 3)), np.arange(300) % 3
+        metric = OrdinalMetric(kernel="linear").fit(X, y)
+        assert metric.loo_neighbors_.indices.shape[1] == 100
+        labels = ordinal_labels(y, None)
+        found = held_out_neighbors(metric, metric.transform(X), X, labels, None, None, 200)
+        assert found.indices.shape == (300, 200)
+
+    def test_the_constants_of_the_metric_are_used(self, graded, monkeypatch):
+        monkeypatch.setattr(OrdinalMetric, "_defaults", Defaults(max_neighbors=9))
+        assert OrdinalRanker().fit(*graded).n_neighbors_ <= 9
+        monkeypatch.setattr(OrdinalMetric, "_defaults", Defaults(samples_per_neighbor=2, min_validation=10**9))
+        assert OrdinalRanker().fit(*graded).n_neighbors_ == 45
+
+    def test_a_metric_that_cannot_be_fitted_on_folds_keeps_the_default(self):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(55, 80)), np.arange(55) % 3
         with pytest.warns(
-            UserWarning, match="votes were not chosen, because Pipeline cannot be fitted without"
+            UserWarning, match="votes were not selected, because Pipeline cannot be fitted without"
         ) as record:
             ranker = OrdinalRanker(make_pipeline(PCA(50), OrdinalMetric())).fit(X, y)
         assert record[0].filename == __file__
         assert ranker.n_neighbors_ == 18
 
-    def test_a_label_with_one_sample_is_no_obstacle(self):
+    def test_a_label_with_one_sample_is_allowed(self):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(31, 3)), np.r_[np.arange(30) % 3, 3]
         distances = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
@@ -103,7 +122,7 @@ class TestChosenVotes:
         with pytest.warns(UserWarning, match="label_distances is 4 × 4, but y has 3"):
             assert OrdinalRanker(metric).fit(X, y).n_neighbors_ == 10
 
-    def test_sparse_samples_of_any_kind(self):
+    def test_any_sparse_format_is_accepted(self):
         X = scipy.sparse.random_array((60, 8), density=0.5, format="coo", random_state=np.random.default_rng(0))
         pipeline = make_pipeline(TruncatedSVD(4), OrdinalMetric())
         assert len(OrdinalRanker(pipeline).fit(X, np.arange(60) % 3).predict(X)) == 60
@@ -122,7 +141,7 @@ def test_ranking_is_sorted_by_the_learned_distance(ranker, graded):
     np.testing.assert_allclose(ranking.distances[:, 0], ranker.metric_.pair_distance(pairs))
 
 
-def test_within_grade_keeps_to_the_estimated_grade_in_the_same_order(ranker, graded):
+def test_within_grade_returns_the_estimated_grade_in_the_same_order(ranker, graded):
     X, _ = graded
     queries = X[:10] + 0.05
     inside = ranker.rank(queries, k=5, within_grade=True)
@@ -133,7 +152,7 @@ def test_within_grade_keeps_to_the_estimated_grade_in_the_same_order(ranker, gra
         np.testing.assert_array_equal(inside.indices[row], expected)
 
 
-def test_rows_of_small_grades_are_filled_up():
+def test_rows_of_small_grades_are_padded():
     X, y = np.arange(6.0)[:, None], [0, 0, 0, 0, 0, 9]
     ranking = OrdinalRanker("passthrough", n_neighbors=1).fit(X, y).rank([[5.1], [0.0]], k=3, within_grade=True)
     np.testing.assert_array_equal(ranking.indices, [[5, -1, -1], [0, 1, 2]])
@@ -141,11 +160,11 @@ def test_rows_of_small_grades_are_filled_up():
     assert np.isnan(ranking.labels[0, 1:]).all()
 
 
-def test_no_more_is_returned_than_there_is(ranker, graded):
+def test_k_is_capped_at_the_number_of_samples(ranker, graded):
     assert ranker.rank(graded[0][:2], k=1000).indices.shape == (2, 90)
 
 
-def test_named_grades_come_back_as_names(graded):
+def test_named_grades_are_returned_as_names(graded):
     X, y = graded
     names = pd.Categorical.from_codes(np.searchsorted([1, 2, 5], y), ["mild", "bad", "awful"], ordered=True)
     ranker = OrdinalRanker().fit(X, names)
@@ -165,21 +184,21 @@ def test_named_grades_come_back_as_names(graded):
     assert set(by_mean) <= {"mild", "bad", "awful"}
 
 
-def test_missing_places_of_named_grades_are_none():
+def test_padding_of_named_grades_is_none():
     names = pd.Categorical(["low", "low", "low", "high"], categories=["low", "high"], ordered=True)
     ranker = OrdinalRanker("passthrough", n_neighbors=1).fit([[0.0], [1.0], [2.0], [9.0]], names)
     assert ranker.rank([[9.0]], k=2, within_grade=True).labels.tolist() == [["high", None]]
 
 
 @pytest.mark.parametrize("metric", [CMDSMetric(2, solver="fast", scale="fixed"), LDMLR(step="exact", max_iter=500)])
-def test_takes_any_metric_and_leaves_the_given_one_unfitted(graded, metric):
+def test_the_given_metric_is_cloned(graded, metric):
     ranker = OrdinalRanker(metric).fit(*graded)
     assert ranker.metric_ is not metric
     assert not hasattr(metric, "components_")
     assert ranker.score(graded[0] + 0.05, graded[1]) > 0.5
 
 
-def test_more_voters_than_samples_are_capped_with_a_warning():
+def test_more_neighbours_than_samples_are_capped_with_a_warning():
     ranker = OrdinalRanker("passthrough", n_neighbors=9, aggregate="mean", weights="uniform")
     with pytest.warns(NeighborsCappedWarning, match="n_neighbors=9 is more than the 4 samples"):
         ranker.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 3])
@@ -187,12 +206,12 @@ def test_more_voters_than_samples_are_capped_with_a_warning():
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "3"])
-def test_a_wrong_k_is_refused(ranker, graded, k):
+def test_an_invalid_k_is_refused(ranker, graded, k):
     with pytest.raises(ValueError, match="k must be an integer of at least 1"):
         ranker.rank(graded[0], k=k)
 
 
-def test_the_metric_sees_data_frames_and_gaps_as_they_came(graded):
+def test_the_metric_gets_data_frames_with_missing_values_unchanged(graded):
     X, y = graded
     frame = pd.DataFrame(X, columns=list("abcdef"))
     frame.loc[3, "b"] = np.nan
@@ -204,7 +223,10 @@ def test_the_metric_sees_data_frames_and_gaps_as_they_came(graded):
         ranker.predict(frame[list("fedcba")])
 
 
-def test_a_data_frame_of_one_column_is_understood_as_labels(graded):
+def test_a_data_frame_of_one_column_is_accepted_as_labels(graded):
     X, y = graded
     names = pd.Categorical.from_codes(np.searchsorted([1, 2, 5], y), ["mild", "bad", "awful"], ordered=True)
-    assert OrdinalRanker().fit(X, pd.DataFrame({"grade": names})).labels_.tolist() == ["mild", "bad", "awful"]
+    column = pd.DataFrame({"grade": names})
+    ranker = OrdinalRanker().fit(X, column)
+    assert ranker.labels_.tolist() == ["mild", "bad", "awful"]
+    assert ranker.score(X, column) == ranker.score(X, names)

@@ -1,4 +1,4 @@
-"""Pictures and files of them, for the suites of this folder."""
+"""Test pictures and files."""
 
 from io import BytesIO
 
@@ -7,7 +7,7 @@ from PIL import Image
 
 
 def paint(width=90, height=60, seed=0):
-    """A smooth picture that looks different from every side: waves of colour under a gradient."""
+    """Return a smooth picture without symmetries: colour waves and a gradient."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j]
     waves = [np.sin(2 * np.pi * (rng.uniform(0.5, 2) * x + rng.uniform(0.5, 2) * y) + i) for i in range(3)]
@@ -22,7 +22,7 @@ def encode(picture, format="PNG", **options):
 
 
 def write_pictures(folder, count, **shape):
-    """Files in the form in which they are read: (name, path)."""
+    """Write pictures and return (name, path) of each."""
     files = []
     for i in range(count):
         path = folder / f"{i:03d}.jpg"

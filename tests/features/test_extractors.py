@@ -1,33 +1,34 @@
-"""What is special about each extractor; what they share is in tests/contracts/test_extractors.py."""
+"""Properties of single extractors; tests/contracts/test_extractors.py has the common ones."""
 
 import json
 import pickle
 import sys
+from importlib.metadata import PackageNotFoundError
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, load, save
 from PIL import Image
 
-from benchmarks.export_network import export_network
 from ordrank.errors import InputError
 from ordrank.features import Hog, OnnxNetwork, Pixels
 from ordrank.features import onnx as onnx_module
+from tests.features.export_network import export_network
 from tests.features.painting import paint
 
 
 class TestPixels:
-    def test_they_are_means_over_boxes(self):
+    def test_values_are_box_means(self):
         picture = paint(96, 64)
         boxes = np.asarray(picture, dtype=float).reshape(32, 2, 32, 3, 3).mean(axis=(1, 3))
         values = Pixels(32).extract([picture])
         np.testing.assert_allclose(values.reshape(32, 32, 3), boxes, atol=1)
 
-    def test_they_fit_into_bytes(self):
+    def test_values_fit_into_bytes(self):
         values = Pixels(16).extract([paint()])
         np.testing.assert_array_equal(values, values.astype(np.uint8))
 
-    def test_grey_is_one_value_a_pixel(self):
+    def test_grey_has_one_value_per_pixel(self):
         picture = Image.new("RGB", (40, 40), (30, 30, 30))
         np.testing.assert_array_equal(Pixels(8, grey=True).extract([picture]), np.full((1, 64), 30))
 
@@ -38,14 +39,14 @@ class TestPixels:
 
 
 class TestHog:
-    def test_it_tells_upright_from_lying_stripes(self):
+    def test_distinguishes_vertical_from_horizontal_stripes(self):
         stripes = np.zeros((64, 64, 3), dtype=np.uint8)
         stripes[:, ::4] = stripes[:, 1::4] = 255
-        upright, lying = (Image.fromarray(a) for a in (stripes, np.ascontiguousarray(stripes.swapaxes(0, 1))))
-        histograms = Hog().extract([upright, lying]).reshape(2, -1, 9).sum(axis=1)
+        vertical, horizontal = (Image.fromarray(a) for a in (stripes, np.ascontiguousarray(stripes.swapaxes(0, 1))))
+        histograms = Hog().extract([vertical, horizontal]).reshape(2, -1, 9).sum(axis=1)
         assert histograms.argmax(axis=1).tolist() == [0, 4]
 
-    def test_light_does_not_matter(self):
+    def test_is_invariant_to_brightness(self):
         even = Image.fromarray(2 * np.random.default_rng(0).integers(0, 128, (64, 64, 1), dtype=np.uint8).repeat(3, 2))
         bright, dim = Hog().extract([even, even.point(lambda value: value // 2)])
         np.testing.assert_allclose(bright, dim, atol=1e-5)
@@ -55,13 +56,23 @@ class TestHog:
         with pytest.raises(InputError, match="multiple of 8, 16 to 512"):
             Hog(size)
 
+    def test_missing_package_is_named(self, monkeypatch):
+        def missing(name):
+            raise PackageNotFoundError(name)
+
+        monkeypatch.setitem(sys.modules, "skimage.feature", None)
+        monkeypatch.setattr("importlib.metadata.version", missing)
+        for use in (lambda: Hog().fingerprint, lambda: Hog().extract([paint()])):
+            with pytest.raises(InputError, match=r"pip install 'ordrank\[hog\]'"):
+                use()
+
 
 class TestFingerprints:
-    def test_they_differ_with_every_option(self):
+    def test_differ_with_every_option(self):
         extractors = [Pixels(32), Pixels(16), Pixels(32, grey=True), Hog(64), Hog(32)]
         assert len({extractor.fingerprint for extractor in extractors}) == len(extractors)
 
-    def test_they_name_the_library_that_computes(self):
+    def test_hog_names_the_version_of_scikit_image(self):
         import skimage
 
         assert f"scikit-image={'.'.join(skimage.__version__.split('.')[:2])}" in Hog().fingerprint
@@ -81,8 +92,7 @@ def change_settings(network, **changes):
 
 
 class TestOnnx:
-    def test_it_computes_what_the_network_says(self, network):
-        """Against onnxruntime called by hand on values prepared by hand."""
+    def test_equals_onnxruntime(self, network):
         import onnxruntime
 
         picture = paint(48, 32)
@@ -91,7 +101,7 @@ class TestOnnx:
         expected = onnxruntime.InferenceSession(network).run(None, {"seen0": values})[0]
         np.testing.assert_allclose(OnnxNetwork(network).extract([picture]), expected, rtol=1e-4, atol=1e-5)
 
-    def test_stretching_sees_the_margins_and_cropping_does_not(self, network):
+    def test_cropping_ignores_margins_and_stretching_does_not(self, network):
         wide = Image.new("RGB", (96, 32), "white")
         wide.paste("black", (32, 0, 64, 32))
         black = Image.new("RGB", (32, 32))
@@ -109,7 +119,7 @@ class TestOnnx:
         last = tmp_path / "last.onnx"
         save(model, last)
         last.with_suffix(".json").write_bytes(network.with_suffix(".json").read_bytes())
-        with pytest.raises(InputError, match=r"last\.onnx does not run on a picture prepared as its JSON file says"):
+        with pytest.raises(InputError, match=r"last\.onnx does not run on a picture preprocessed"):
             OnnxNetwork(last)
         change_settings(last, layout="NHWC")
         pictures = [paint(seed=i) for i in range(3)]
@@ -127,17 +137,17 @@ class TestOnnx:
         with pytest.raises(InputError, match=r"no output 'logits'; there are features, seen1"):
             OnnxNetwork(network)
 
-    def test_the_fingerprint_follows_both_files(self, network):
+    def test_fingerprint_depends_on_network_and_settings(self, network):
         first = OnnxNetwork(network).fingerprint
         assert OnnxNetwork(network).fingerprint == first
         change_settings(network, scale=127.5)
         second = OnnxNetwork(network).fingerprint
         export_network(network, seed=1, size=32)
         third = OnnxNetwork(network).fingerprint
-        network.with_name("net.onnx.data").write_bytes(b"weights kept apart")
+        network.with_name("net.onnx.data").write_bytes(b"external weights")
         assert len({first, second, third, OnnxNetwork(network).fingerprint}) == 4
 
-    def test_a_network_that_changed_under_way_is_noticed(self, network):
+    def test_changed_network_is_detected(self, network):
         extractor = pickle.loads(pickle.dumps(OnnxNetwork(network)))
         onnx_module._session.cache_clear()
         export_network(network, seed=1, size=32)
@@ -148,26 +158,26 @@ class TestOnnx:
         ("changes", "sentence"),
         [
             ({"size": None}, "the key 'size' is missing"),
-            ({"size": 0}, "'size' should be a whole number"),
-            ({"size": True}, "'size' should be a whole number"),
-            ({"mean": [1, 2]}, "'mean' should be a list of three numbers"),
-            ({"mean": ["0", "0", "0"]}, "'mean' should be"),
-            ({"std": [1, 0, 1]}, "'std' should be a list of three positive"),
-            ({"std": [1, float("nan"), 1]}, "'std' should be"),
-            ({"scale": 0}, "'scale' should be a positive number"),
-            ({"layout": "HWC"}, "'layout' should be NCHW or NHWC, not 'HWC'"),
-            ({"resize": ["crop"]}, "'resize' should be crop or stretch"),
-            ({"output": 3}, "'output' should be the name"),
+            ({"size": 0}, "'size' must be an integer"),
+            ({"size": True}, "'size' must be an integer"),
+            ({"mean": [1, 2]}, "'mean' must be a list of three numbers"),
+            ({"mean": ["0", "0", "0"]}, "'mean' must be"),
+            ({"std": [1, 0, 1]}, "'std' must be a list of three positive"),
+            ({"std": [1, float("nan"), 1]}, "'std' must be"),
+            ({"scale": 0}, "'scale' must be a positive number"),
+            ({"layout": "HWC"}, "'layout' must be NCHW or NHWC, not 'HWC'"),
+            ({"resize": ["crop"]}, "'resize' must be crop or stretch"),
+            ({"output": 3}, "'output' must be the name"),
             ({"colour": "BGR"}, "the key 'colour' is unknown"),
         ],
     )
-    def test_wrong_settings_are_named(self, network, changes, sentence):
+    def test_invalid_settings_are_named(self, network, changes, sentence):
         change_settings(network, **changes)
         with pytest.raises(InputError, match=rf"net\.json: {sentence}"):
             OnnxNetwork(network)
 
     @pytest.mark.parametrize("content", ["", "[1, 2]", "{", '{"size": 1e999, "mean": 1, "std": 1}'])
-    def test_settings_that_are_no_settings(self, network, content):
+    def test_invalid_json_is_rejected(self, network, content):
         network.with_suffix(".json").write_text(content)
         with pytest.raises(InputError, match=r"net\.json"):
             OnnxNetwork(network)
@@ -176,10 +186,10 @@ class TestOnnx:
         network.with_suffix(".json").unlink()
         with pytest.raises(InputError, match=r"net\.json is missing"):
             OnnxNetwork(network)
-        with pytest.raises(InputError, match=r"none\.onnx is not there"):
+        with pytest.raises(InputError, match=r"none\.onnx does not exist"):
             OnnxNetwork(tmp_path / "none.onnx")
 
-    def test_files_that_are_no_networks(self, network):
+    def test_invalid_networks_are_rejected(self, network):
         network.write_bytes(b"not a network")
         with pytest.raises(InputError, match="cannot be loaded as a network"):
             OnnxNetwork(network)
@@ -188,11 +198,11 @@ class TestOnnx:
         ("shape", "kind", "sentence"),
         [
             ([8, 3, 32, 32], TensorProto.FLOAT, "takes 8 pictures at a time"),
-            (["batch", 3, 32, 32], TensorProto.UINT8, "single precision"),
-            (["batch", 3], TensorProto.FLOAT, "a batch of pictures"),
+            (["batch", 3, 32, 32], TensorProto.UINT8, "float32"),
+            (["batch", 3], TensorProto.FLOAT, "batch of pictures"),
         ],
     )
-    def test_networks_with_other_inputs(self, network, shape, kind, sentence):
+    def test_networks_with_unsuitable_inputs_are_rejected(self, network, shape, kind, sentence):
         into = helper.make_tensor_value_info("in", kind, shape)
         out = helper.make_tensor_value_info("out", kind, None)
         graph = helper.make_graph([helper.make_node("Identity", ["in"], ["out"])], "same", [into], [out])
@@ -200,7 +210,7 @@ class TestOnnx:
         with pytest.raises(InputError, match=sentence):
             OnnxNetwork(network)
 
-    def test_a_network_that_says_nothing(self, network):
+    def test_network_without_output_values_is_rejected(self, network):
         into, out = (helper.make_tensor_value_info(end, TensorProto.FLOAT, [1, 3, 32, 32]) for end in ("in", "out"))
         bounds = [helper.make_tensor(name, TensorProto.INT64, [1], [0]) for name in ("start", "end")]
         out.type.tensor_type.shape.dim[0].dim_value = 0
@@ -208,17 +218,17 @@ class TestOnnx:
             [helper.make_node("Slice", ["in", "start", "end"], ["out"])], "none", [into], [out], bounds
         )
         save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), network)
-        with pytest.raises(InputError, match="gives no values"):
+        with pytest.raises(InputError, match="returns no values"):
             OnnxNetwork(network)
 
-    def test_without_the_package(self, network, monkeypatch):
+    def test_missing_package_is_named(self, network, monkeypatch):
         onnx_module._session.cache_clear()
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         with pytest.raises(InputError, match=r"pip install 'ordrank\[onnx\]'"):
             OnnxNetwork(network)
 
 
-def test_exported_networks_depend_on_the_seed_alone(tmp_path):
+def test_exported_networks_depend_only_on_the_seed(tmp_path):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         export_network(tmp_path / f"{name}.onnx", seed=seed, size=32)
     a, b, c = (OnnxNetwork(tmp_path / f"{name}.onnx").extract([paint()]) for name in "abc")

@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from ordrank.errors import UnreadablePictureError
-from ordrank.features import Pixels, decode_picture, open_picture, thumbnail
-from ordrank.features.pictures import MOST_PIXELS
+from ordrank.features import Pixels, decode_picture, thumbnail
+from ordrank.features.pictures import MAX_PIXELS
 from tests.features.painting import encode, paint
 
-FULL = 10**6  # a side that no picture here has: nothing is shrunk
+FULL = 10**6  # larger than any picture: no downsampling
+
+
+def open_picture(data, side):
+    return decode_picture(data, side=side).picture
 
 
 def colours(data):
@@ -21,7 +25,7 @@ def colours(data):
     return np.asarray(picture).astype(int)
 
 
-def refusal(data):
+def rejection(data):
     with pytest.raises(UnreadablePictureError) as caught:
         open_picture(data, side=32)
     return str(caught.value)
@@ -44,7 +48,7 @@ def png_of_size(width, height):
     return b"\x89PNG\r\n\x1a\n" + content
 
 
-# What was done to an upright picture so that its tag says it must be undone.
+# How the upright picture is stored for each EXIF orientation.
 STORED = {
     1: lambda a: a,
     2: lambda a: a[:, ::-1],
@@ -60,7 +64,7 @@ STORED = {
 class TestOrientation:
     @pytest.mark.parametrize("format", ["JPEG", "PNG", "TIFF", "WEBP"])
     @pytest.mark.parametrize("orientation", range(1, 9))
-    def test_every_picture_comes_upright(self, orientation, format):
+    def test_every_orientation_is_undone(self, orientation, format):
         upright = paint(90, 60)
         stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](np.asarray(upright))))
         exif = Image.Exif()
@@ -71,7 +75,7 @@ class TestOrientation:
         difference = np.asarray(decoded.picture).astype(int) - np.asarray(upright)
         assert np.abs(difference).mean() < (2 if format == "JPEG" else 1e-9)
 
-    def test_the_size_is_that_of_the_upright_picture_before_it_was_shrunk(self):
+    def test_size_is_that_of_the_upright_original(self):
         exif = Image.Exif()
         exif[0x0112] = 6
         decoded = decode_picture(encode(paint(400, 200), "JPEG", exif=exif), side=50)
@@ -80,7 +84,7 @@ class TestOrientation:
 
     @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
     @pytest.mark.parametrize("content", [b"", b"garbage", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff"])
-    def test_damaged_exif_is_no_reason_to_refuse(self, content):
+    def test_damaged_exif_is_ignored(self, content):
         assert open_picture(encode(paint(), "JPEG", exif=b"Exif\0\0" + content), side=FULL).size == (90, 60)
 
 
@@ -121,7 +125,7 @@ class TestModes:
         assert colours(encode(picture, transparency=(9, 8, 7))).tolist() == [[[255] * 3, [1, 2, 3]]]
 
     @pytest.mark.parametrize("format", ["PNG", "TIFF", "WEBP"])
-    def test_alpha_is_laid_on_white(self, format):
+    def test_alpha_is_blended_with_white(self, format):
         picture = Image.new("RGBA", (3, 1), (100, 50, 0, 255))
         picture.putpixel((1, 0), (100, 50, 0, 0))
         picture.putpixel((2, 0), (100, 50, 0, 51))
@@ -144,17 +148,17 @@ class TestModes:
         values = np.array([[0, 255, 256, 32768, 65535]], dtype=np.uint16)
         assert colours(encode(Image.fromarray(values), format))[0, :, 0].tolist() == [0, 0, 1, 128, 255]
 
-    def test_wider_numbers_are_stretched_from_their_least_to_their_greatest(self):
+    def test_wider_types_are_rescaled_from_minimum_to_maximum(self):
         whole = np.array([[-1000, 0, 1000]], dtype=np.int32)
         broken = np.array([[0.5, np.nan, 0.75, 1.0, np.inf, -np.inf]], dtype=np.float32)
         assert colours(encode(Image.fromarray(whole), "TIFF"))[0, :, 0].tolist() == [0, 128, 255]
         assert colours(encode(Image.fromarray(broken), "TIFF"))[0, :, 0].tolist() == [0, 0, 128, 255, 255, 0]
         assert not colours(encode(Image.fromarray(np.full((2, 2), 7, dtype=np.int32)), "TIFF")).any()
         nothing = encode(Image.fromarray(np.full((2, 2), np.nan, dtype=np.float32)), "TIFF")
-        assert refusal(nothing) == "holds no finite numbers"
+        assert rejection(nothing) == "holds no finite numbers"
 
     @pytest.mark.parametrize("format", ["GIF", "PNG", "WEBP", "TIFF"])
-    def test_the_first_frame_of_many(self, format):
+    def test_first_frame_of_an_animation(self, format):
         frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "lime", "blue")]
         options = {"lossless": True} if format == "WEBP" else {}
         data = encode(frames[0], format, save_all=True, append_images=frames[1:], **options)
@@ -166,9 +170,9 @@ class TestModes:
         assert np.abs(colours(encode(picture, format)) - [200, 100, 50]).max() <= 2
 
 
-class TestShrinking:
+class TestDownsampling:
     @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 64), st.sampled_from(["JPEG", "PNG"]))
-    def test_the_shorter_side_is_kept_and_nothing_is_enlarged(self, width, height, side, format):
+    def test_shorter_side_is_kept_and_nothing_is_enlarged(self, width, height, side, format):
         picture = open_picture(encode(Image.new("RGB", (width, height)), format), side=side)
         shorter = min(width, height)
         assert min(side, shorter) <= min(picture.size) <= shorter
@@ -176,7 +180,7 @@ class TestShrinking:
 
     @pytest.mark.parametrize("format", ["JPEG", "PNG"])
     @pytest.mark.parametrize("width", [256, 517, 1000])
-    def test_what_is_seen_hardly_changes(self, width, format):
+    def test_downsampling_hardly_changes_features(self, width, format):
         data = encode(paint(width, 300), format)
         small, full = open_picture(data, side=64), open_picture(data, side=FULL)
         assert small.size[0] < full.size[0]
@@ -185,66 +189,66 @@ class TestShrinking:
 
 
 class TestHostileFiles:
-    def test_nothing(self):
-        assert refusal(b"") == "is empty"
+    def test_empty_file(self):
+        assert rejection(b"") == "is empty"
 
     @pytest.mark.parametrize("data", [b"\0", b"just some text" * 100, b"\xff\xd8\xff", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
-    def test_no_picture(self, data):
-        assert refusal(data) == "is not a picture that can be read"
+    def test_not_a_picture(self, data):
+        assert rejection(data) == "is not a picture that can be read"
 
     @pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
     @pytest.mark.parametrize("options", [{}, {"progressive": True}])
-    def test_half_a_jpeg_is_refused_at_every_scale(self, options, share):
+    def test_truncated_jpeg_is_rejected_at_every_scale(self, options, share):
         data = encode(paint(300, 300), "JPEG", **options)
         for side in (32, FULL):
             with pytest.raises(UnreadablePictureError, match=r"^is cut off: "):
                 open_picture(data[: int(share * len(data))], side=side)
 
     @pytest.mark.parametrize("format", ["PNG", "GIF", "BMP", "TIFF", "WEBP"])
-    def test_half_a_file_is_refused(self, format):
+    def test_truncated_file_is_rejected(self, format):
         data = encode(paint(), format)
-        assert refusal(data[: len(data) // 2])
+        assert rejection(data[: len(data) // 2])
 
-    def test_every_checksum_of_a_png_counts(self):
+    def test_every_png_checksum_is_verified(self):
         data = encode(paint())
         for position in (20, data.index(b"IDAT") + 1000, data.rindex(b"IEND") + 5):
             broken = data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
-            assert refusal(broken) == "is damaged: a checksum is wrong"
+            assert rejection(broken) == "is damaged: a checksum is wrong"
 
-    def test_what_follows_the_end_of_a_png_does_not_matter(self):
+    def test_data_after_the_end_of_a_png_is_ignored(self):
         assert open_picture(encode(paint()) + b"trailer", side=FULL).size == (90, 60)
 
     @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
     @pytest.mark.parametrize(("width", "height", "count"), [(20_000, 20_000, 400), (10_001, 10_000, 101)])
-    def test_too_many_pixels_are_refused_before_they_are_decoded(self, width, height, count):
-        assert refusal(png_of_size(width, height)) == f"has {count} million pixels, more than 100 million"
-        assert width * height > MOST_PIXELS
+    def test_too_many_pixels_are_rejected_before_decoding(self, width, height, count):
+        assert rejection(png_of_size(width, height)) == f"has {count} million pixels, more than 100 million"
+        assert width * height > MAX_PIXELS
 
     @pytest.mark.parametrize("format", ["JPEG", "PNG"])
     @pytest.mark.parametrize("size", [(1, 1), (20_000, 3), (3, 20_000)])
-    def test_odd_shapes_are_pictures(self, size, format):
+    def test_extreme_shapes_are_decoded(self, size, format):
         decoded = decode_picture(encode(Image.new("RGB", size, (10, 200, 30)), format), side=128)
         assert (decoded.width, decoded.height) == decoded.picture.size == size
         assert np.abs(Pixels().extract([decoded.picture]).reshape(-1, 3) - [10, 200, 30]).max() <= 3
 
     @pytest.mark.filterwarnings("ignore")
     @given(st.data(), st.sampled_from(["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO"]))
-    def test_damage_gives_a_picture_or_a_sentence(self, data, format):
+    def test_damage_gives_a_picture_or_an_error(self, data, format):
         content = bytearray(encode(paint(24, 16), format))
         for _ in range(data.draw(st.integers(1, 8))):
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
         assert outcome(bytes(content)).split()[0] in {"RGB", "is", "has", "cannot", "holds", "does"}
 
-    def test_too_little_memory(self, monkeypatch):
+    def test_memory_error_is_reported(self, monkeypatch):
         def fail(*_, **__):
             raise MemoryError
 
         monkeypatch.setattr(Image.Image, "reduce", fail)
-        assert refusal(encode(paint(300, 200))) == "does not fit into memory"
+        assert rejection(encode(paint(300, 200))) == "does not fit into memory"
 
-    def test_pillow_is_left_as_it_was(self):
+    def test_settings_of_pillow_are_unchanged(self):
         before = Image.MAX_IMAGE_PIXELS
-        refusal(png_of_size(20_000, 20_000))
+        rejection(png_of_size(20_000, 20_000))
         assert before == Image.MAX_IMAGE_PIXELS
 
 
@@ -253,19 +257,19 @@ class TestThumbnail:
         ("size", "expected"),
         [((300, 200), (128, 85)), ((200, 300), (85, 128)), ((20_000, 3), (128, 1)), ((7, 5), (7, 5)), ((1, 1), (1, 1))],
     )
-    def test_its_longest_side(self, size, expected):
+    def test_longest_side(self, size, expected):
         data = thumbnail(Image.new("RGB", size))
         assert open_picture(data, side=FULL).size == expected
         assert data.startswith(b"\xff\xd8")
 
-    def test_it_looks_like_the_picture_and_is_always_the_same(self):
+    def test_resembles_the_picture_and_is_deterministic(self):
         picture = paint(300, 200)
         small = open_picture(thumbnail(picture), side=FULL)
         difference = np.asarray(small).astype(int) - np.asarray(picture.resize(small.size))
         assert np.abs(difference).mean() < 4
         assert thumbnail(picture) == thumbnail(picture.copy())
 
-    def test_it_tells_nothing_that_was_written_in_the_file(self):
+    def test_contains_no_metadata(self):
         exif = Image.Exif()
         exif[0x010E] = "a secret place"
         data = encode(paint(), "JPEG", comment=b"a secret word", exif=exif)

@@ -3,13 +3,13 @@ from importlib.metadata import EntryPoint, EntryPoints
 import numpy as np
 import pytest
 
-from benchmarks.export_network import export_network
 from ordrank.errors import InputError
 from ordrank.features import Hog, OnnxNetwork, Pixels, find_extractor
+from tests.features.export_network import export_network
 
 
 class Mean:
-    """Another package's extractor."""
+    """An extractor of another package."""
 
     dim, fingerprint, side = 1, "mean;1", 1
 
@@ -26,17 +26,17 @@ class Nameless(Mean):
     fingerprint = ""
 
 
-class Mute(Mean):
+class WithoutExtract(Mean):
     extract = None
 
 
-def refuse(options):
-    raise InputError("only on Sundays")
+def reject(options):
+    raise InputError("invalid option")
 
 
 @pytest.fixture
-def foreign(monkeypatch):
-    points = {name: f"{__name__}:{name}" for name in ("Mean", "Nameless", "Mute", "refuse", "absent")}
+def external(monkeypatch):
+    points = {name: f"{__name__}:{name}" for name in ("Mean", "Nameless", "WithoutExtract", "reject", "absent")}
     points |= {"pixels": f"{__name__}:Mean", "gone": "no_such_package:Extractor"}
     found = EntryPoints(EntryPoint(name, value, "ordrank.features") for name, value in points.items())
     monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group: found.select(group=group))
@@ -53,12 +53,12 @@ def foreign(monkeypatch):
         ("hog:96", Hog(96)),
     ],
 )
-def test_our_own(spec, expected):
+def test_built_in(spec, expected):
     assert find_extractor(spec) == expected
     assert find_extractor(find_extractor(spec).name) == expected
 
 
-def test_a_network_is_found_by_its_name_from_anywhere(tmp_path, monkeypatch):
+def test_network_name_works_from_any_directory(tmp_path, monkeypatch):
     (tmp_path / "nets").mkdir()
     export_network(tmp_path / "nets" / "net.onnx", seed=0, size=32)
     monkeypatch.chdir(tmp_path)
@@ -71,7 +71,7 @@ def test_a_network_is_found_by_its_name_from_anywhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "spec", ["pixels:x", "pixels:-3", "pixels:32,gray", "pixels:32,", "pixels:²", "hog:1.5", "hog:" + "9" * 5000]
 )
-def test_options_that_are_not_understood(spec):
+def test_invalid_options_are_rejected(spec):
     with pytest.raises(InputError, match=spec[:6]):
         find_extractor(spec)
 
@@ -81,29 +81,29 @@ def test_a_network_needs_a_file():
         find_extractor("onnx")
 
 
-@pytest.mark.usefixtures("foreign")
+@pytest.mark.usefixtures("external")
 class TestOtherPackages:
-    def test_they_are_built_with_the_text_after_the_colon(self):
+    def test_options_are_the_text_after_the_colon(self):
         assert find_extractor("Mean").name == "mean:"
         assert find_extractor("Mean:a,b:c").name == "mean:a,b:c"
 
-    def test_our_own_names_win(self):
+    def test_built_in_names_have_priority(self):
         assert find_extractor("pixels") == Pixels()
 
-    def test_unknown_names_list_what_there_is(self):
-        with pytest.raises(InputError, match="no features called 'sift'; there are pixels, hog, onnx, Mean, Mute"):
+    def test_unknown_name_lists_the_known_ones(self):
+        with pytest.raises(InputError, match="no features called 'sift'; there are pixels, hog, onnx, Mean, Nameless"):
             find_extractor("sift:3")
 
-    @pytest.mark.parametrize(("name", "part"), [("Nameless", "fingerprint"), ("Mute", "extract")])
-    def test_what_is_no_extractor_is_refused(self, name, part):
-        with pytest.raises(InputError, match=f"lack '{part}'"):
+    @pytest.mark.parametrize(("name", "part"), [("Nameless", "fingerprint"), ("WithoutExtract", "extract")])
+    def test_incomplete_extractor_is_rejected(self, name, part):
+        with pytest.raises(InputError, match=f"lack a valid {part}"):
             find_extractor(name)
 
     @pytest.mark.parametrize("spec", ["gone", "absent", "Mean:wrong"])
-    def test_what_cannot_be_set_up_is_refused(self, spec):
+    def test_failing_entry_point_is_rejected(self, spec):
         with pytest.raises(InputError, match="cannot be set up"):
             find_extractor(spec)
 
-    def test_what_they_say_about_their_options_is_passed_on(self):
-        with pytest.raises(InputError, match=r"^only on Sundays$"):
-            find_extractor("refuse")
+    def test_input_errors_of_entry_points_are_passed_on(self):
+        with pytest.raises(InputError, match=r"^invalid option$"):
+            find_extractor("reject")

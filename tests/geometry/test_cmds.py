@@ -16,14 +16,14 @@ counts = st.lists(st.integers(1, 5), min_size=7, max_size=7)
 
 
 @given(points)
-def test_edm_to_points_to_edm(Z):
+def test_points_reproduce_an_edm(Z):
     D = squared_distances(Z)
     again = squared_distances(classical_mds(D, Z.shape[1]).points)
     np.testing.assert_allclose(again, D, rtol=1e-9, atol=1e-9 * D.max(initial=0.0))
 
 
 @given(label_sets, counts, st.floats(0, 3), st.integers(1, 8))
-def test_weighted_label_route_is_the_sample_route_at_every_dimension(labels, counts, beta, s):
+def test_weighted_labels_equal_repeated_samples_at_every_dimension(labels, counts, beta, s):
     index = np.repeat(np.arange(len(labels)), counts[: len(labels)])
     D = label_distances(labels, beta) ** 2
     by_samples = classical_mds(D[np.ix_(index, index)], s)
@@ -42,13 +42,13 @@ def test_weighted_label_route_is_the_sample_route_at_every_dimension(labels, cou
 def test_algorithm_1_keeps_all_distances_and_centres_the_samples(labels, counts, beta, spare):
     index = np.repeat(np.arange(len(labels)), counts[: len(labels)])
     D = label_distances(labels, beta) ** 2
-    placed = label_embedding(D, index, len(labels) - 1 + spare)
+    embedded = label_embedding(D, index, len(labels) - 1 + spare)
     scale = D.max()
-    np.testing.assert_allclose(squared_distances(placed.points), D[np.ix_(index, index)], atol=1e-9 * scale)
-    np.testing.assert_allclose(placed.points.mean(axis=0), 0, atol=1e-12 * scale)
+    np.testing.assert_allclose(squared_distances(embedded.points), D[np.ix_(index, index)], atol=1e-9 * scale)
+    np.testing.assert_allclose(embedded.points.mean(axis=0), 0, atol=1e-12 * scale)
     by_samples = classical_mds(D[np.ix_(index, index)], len(labels) - 1 + spare)
     np.testing.assert_allclose(
-        squared_distances(placed.points), squared_distances(by_samples.points), atol=1e-9 * scale
+        squared_distances(embedded.points), squared_distances(by_samples.points), atol=1e-9 * scale
     )
 
 
@@ -70,21 +70,21 @@ def test_an_edm_has_no_negative_mass_and_another_matrix_reports_it():
 
 
 @given(points)
-def test_agrees_with_scikit_learn_where_that_is_defined(Z):
+def test_agrees_with_scikit_learn_for_euclidean_distances(Z):
     rank = np.linalg.matrix_rank(Z - Z.mean(axis=0))
     if rank == 0:
         return
     D = squared_distances(Z)
-    theirs = ClassicalMDS(n_components=int(rank), metric="precomputed").fit_transform(np.sqrt(D))
+    reference = ClassicalMDS(n_components=int(rank), metric="precomputed").fit_transform(np.sqrt(D))
     ours = classical_mds(D, int(rank)).points
-    np.testing.assert_allclose(squared_distances(ours), squared_distances(theirs), atol=1e-7 * D.max())
+    np.testing.assert_allclose(squared_distances(ours), squared_distances(reference), atol=1e-7 * D.max())
 
 
-def test_stays_finite_where_scikit_learn_does_not():
+def test_negative_eigenvalues_give_finite_points_unlike_scikit_learn():
     D = label_distances([1, 2, 3, 4, 5], beta=-0.5) ** 2
     with np.errstate(invalid="ignore"):
-        theirs = ClassicalMDS(n_components=5, metric="precomputed").fit_transform(np.sqrt(D))
-    assert np.isnan(theirs).any()
+        reference = ClassicalMDS(n_components=5, metric="precomputed").fit_transform(np.sqrt(D))
+    assert np.isnan(reference).any()
     assert np.isfinite(classical_mds(D, 5).points).all()
 
 
@@ -94,19 +94,19 @@ def test_the_highest_label_lies_on_the_positive_side():
     assert (np.diff(points_of_labels[:, 0]) > 0).all()
 
 
-def test_coinciding_objects_and_one_object_have_a_place():
+def test_coinciding_objects_and_a_single_object():
     assert not classical_mds(np.zeros((3, 3)), 2).points.any()
     assert classical_mds(np.zeros((1, 1)), 1).negative_mass == 0
 
 
-def test_no_dimension_is_refused():
+def test_zero_components_are_rejected():
     with pytest.raises(InputError, match="n_components"):
         classical_mds(np.zeros((2, 2)), 0)
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 1000), st.floats(0, 3), st.integers(1, 4))
-def test_many_labels_are_embedded_without_their_matrix(seed, beta, s):
+def test_matrix_free_embedding_equals_classical_mds(seed, beta, s):
     rng = np.random.default_rng(seed)
     labels, weights = np.sort(rng.uniform(0, 10, size=40)), rng.uniform(0.5, 3, size=40)
     expected = classical_mds(label_distances(labels, beta) ** 2, s, weights).points

@@ -37,17 +37,17 @@ def test_theorem_1_bound_is_zero_for_every_label_set(labels):
 
 
 @given(label_sets, st.floats(0.01, 0.9))
-def test_negative_beta_fails_for_three_or_more_labels_and_is_caught(labels, share):
+def test_negative_beta_gives_no_edm_for_three_or_more_labels(labels, share):
     assume(len(labels) >= 3)
     beta = -share * np.diff(labels).min()
     assert not is_edm(label_distances(labels, beta) ** 2)
 
 
-def test_the_documented_counterexample():
+def test_counterexample_with_negative_beta():
     assert smallest_eigenvalue(label_distances([1, 2, 3, 4, 5], beta=-0.5) ** 2) == pytest.approx(-0.5986, abs=1e-4)
 
 
-def test_beta_below_the_closest_gap_is_refused():
+def test_beta_below_the_smallest_gap_is_rejected():
     with pytest.raises(InputError, match=r"beta=-1\.5 makes some label distances negative"):
         label_distances([1, 2, 3], beta=-1.5)
 
@@ -65,7 +65,7 @@ def test_double_centring_recovers_the_gram_matrix_of_weighted_centred_points(Z, 
     np.testing.assert_allclose(double_center(squared_distances(Z), weights), centred @ centred.T, atol=1e-10 * scale)
 
 
-def test_three_sides_that_break_the_triangle_inequality_are_no_edm():
+def test_violated_triangle_inequality_is_no_edm():
     assert not is_edm(np.array([[0, 1, 9], [1, 0, 1], [9, 1, 0]]))
 
 
@@ -79,12 +79,12 @@ def test_three_sides_that_break_the_triangle_inequality_are_no_edm():
         ([[1, 1], [1, 1]], "zero diagonal"),
     ],
 )
-def test_what_cannot_be_distances_is_named(matrix, complaint):
+def test_invalid_distance_matrices_are_rejected(matrix, complaint):
     with pytest.raises(InputError, match=f"mine .*{complaint}"):
         check_distance_matrix(matrix, "mine")
 
 
-def test_the_given_matrix_is_not_modified():
+def test_input_matrix_is_not_modified():
     given_matrix = np.array([[0.0, 1.0], [1.0 + 1e-12, 1e-14]])
     before = given_matrix.copy()
     check_distance_matrix(given_matrix)

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -49,8 +51,8 @@ def test_no_perturbation_of_the_nearest_edm_is_closer(W, seed, size):
     nearest = nearest_edm(W)
     rng = np.random.default_rng(seed)
     values, vectors = np.linalg.eigh(double_center(nearest))
-    placed = vectors * np.sqrt(np.maximum(values, 0))
-    moved = squared_distances(placed + size * rng.normal(size=placed.shape))
+    points = vectors * np.sqrt(np.maximum(values, 0))
+    moved = squared_distances(points + size * rng.normal(size=points.shape))
     distance = np.linalg.norm(nearest - W)
     assert np.linalg.norm(moved - W) >= distance - 1e-9 * np.linalg.norm(W)
 
@@ -90,19 +92,20 @@ def test_large_matrices_converge():
     assert is_edm(nearest_edm(W), rtol=1e-9)
 
 
-def test_a_search_that_is_cut_short_says_so():
+def test_too_few_iterations_raise(monkeypatch):
+    monkeypatch.setattr(sys.modules["ordrank.geometry.nearest_edm"], "_MAX_STEPS", 1)  # the function has its name
     W = np.array([[0, 1, 9.0], [1, 0, 1], [9, 1, 0]])
     with pytest.raises(NotEuclideanError, match="not found in 1 steps"):
-        nearest_edm(W, max_iter=1)
+        nearest_edm(W)
 
 
-def test_euclidean_distances_are_left_alone():
+def test_euclidean_distances_are_unchanged():
     repair = repair_distances(label_distances([1, 2, 5]), "error")
     assert (repair.method, repair.constant, repair.relative_change) == ("none", 0.0, 0.0)
     np.testing.assert_array_equal(repair.D, label_distances([1, 2, 5]) ** 2)
 
 
-def test_others_are_refused_or_repaired_with_a_report():
+def test_non_euclidean_distances_are_rejected_or_repaired():
     broken = label_distances([1, 2, 3, 4, 5], beta=-0.5)
     with pytest.raises(NotEuclideanError, match=r"smallest eigenvalue .* is -0\.599"):
         repair_distances(broken, "error")
@@ -115,5 +118,5 @@ def test_others_are_refused_or_repaired_with_a_report():
     assert 0 < by_nearest.relative_change < by_constant.relative_change
 
 
-def test_zero_is_its_own_nearest():
+def test_nearest_edm_of_zero_is_zero():
     assert not nearest_edm(np.zeros((4, 4))).any()

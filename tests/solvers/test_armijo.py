@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ordrank_experiments.reference_formulas import ReferenceObjective
 
-from ordrank.experiments.literal import LiteralObjective
 from ordrank.solvers import StopReason, lbfgs, steepest_descent
 from tests.contracts.problems import cmds, cmds_parts
 
@@ -45,11 +45,11 @@ def test_a_rejected_longer_step_breaks_the_inequality():
 
 @settings(max_examples=20)
 @given(st.integers(0, 1000), st.booleans())
-def test_our_algebra_takes_the_same_path_as_the_papers_formulas(seed, free):
+def test_path_equals_that_of_the_literal_formulas(seed, free):
     X, Y, neighbors = cmds_parts(seed)
-    ours, literal = cmds(seed, free_scale=free), LiteralObjective(X, Y, neighbors, mu=0.01, free_scale=free)
+    ours, literal = cmds(seed, free_scale=free), ReferenceObjective(X, Y, neighbors, mu=0.01, free_scale=free)
     start = start_of(ours)
-    # Few and short steps: next to the solution rounding decides whether a trial is accepted.
+    # Few, short steps: near the solution rounding decides whether a trial is accepted.
     by_ours, by_literal = (run(f, start, gamma=0.01, max_iter=20) for f in (ours, literal))
     np.testing.assert_allclose(by_ours.x, by_literal.x, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose([i.value for i in by_ours.history], [i.value for i in by_literal.history], rtol=1e-10)
@@ -57,7 +57,7 @@ def test_our_algebra_takes_the_same_path_as_the_papers_formulas(seed, free):
 
 @settings(max_examples=30)
 @given(st.integers(0, 1000), st.sampled_from([1e-6, 1e-3, 1e-2]), st.booleans())
-def test_the_fast_solver_does_not_end_above_the_papers(seed, mu, free):
+def test_lbfgs_does_not_end_above_steepest_descent(seed, mu, free):
     objective = cmds(seed, mu=mu, free_scale=free)
     start = start_of(objective)
     by_paper = run(objective, start, max_iter=500)

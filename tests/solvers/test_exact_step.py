@@ -32,7 +32,7 @@ def test_a_parabola():
     assert minimize_on_ray(np.array([5.0, -2.0, 1.0, 0.0, 0.0]), upper=0.25) == 0.25
 
 
-def test_the_lower_of_two_valleys():
+def test_lower_of_two_local_minima():
     p = P.polyfromroots([1, 1, 3, 3]) + np.array([0, 0.1, 0, 0, 0])
     shifted = P.polyfromroots([1, 1, 3, 3]) - np.array([0, 0.1, 0, 0, 0])
     assert minimize_on_ray(p) == pytest.approx(1, abs=0.1)
@@ -40,18 +40,18 @@ def test_the_lower_of_two_valleys():
 
 
 @pytest.mark.parametrize("p", [[1, 0, 0, 0, 0], [1, 2, 0, 0, 0], [1, 0, 3, 0, 0], [1, 1, 1, 1, 1]])
-def test_where_nothing_falls_the_step_is_zero(p):
+def test_step_is_zero_without_descent(p):
     assert minimize_on_ray(np.array(p, dtype=float)) == 0.0
 
 
 @pytest.mark.parametrize("p", [[1, -1, 0, 0, 0], [1, 0, -2, 0, 0], [0, 1, 1, -1, 0]])
-def test_what_falls_for_ever_goes_to_the_end(p):
+def test_unbounded_descent_goes_to_the_end(p):
     assert minimize_on_ray(np.array(p, dtype=float)) == np.inf
     assert minimize_on_ray(np.array(p, dtype=float), upper=100.0) == 100.0
 
 
 @given(st.integers(0, 500), st.booleans())
-def test_each_step_of_the_fast_solver_is_the_minimiser_along_its_line(seed, free):
+def test_each_lbfgs_step_is_the_minimiser_along_its_line(seed, free):
     objective = cmds(seed, mu=0.05, free_scale=free)
     start = objective.pack(np.eye(2, 5), 1.0)
     after = lbfgs(objective, start, max_iter=1, tol=0.0)

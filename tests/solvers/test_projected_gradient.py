@@ -15,7 +15,7 @@ def test_unit_step_is_the_literal_update():
     np.testing.assert_allclose(result.x, A, rtol=1e-9)
 
 
-def test_unit_step_on_unsuitable_data_stops_at_the_last_finite_point():
+def test_diverging_unit_step_stops_at_the_last_finite_point():
     objective = ldmlr(0, mu=1e300)
     with np.errstate(over="ignore", invalid="ignore"):
         result = projected_gradient(objective, np.eye(4), step="unit", max_iter=1000, tol=0.0)

@@ -1,8 +1,7 @@
-"""The array operations in which array libraries differ.
+"""Array operations that NumPy and PyTorch spell differently.
 
-Objectives, solvers and the search for neighbours use operators, indexing, ``.T``, ``.reshape``, ``.sum`` and ``.max``,
-which all libraries share, and come here for the rest. A library joins by providing one more :class:`Backend`.
-Arrays stay where they are: what is computed from an array on a device is on that device.
+Objectives, solvers and neighbour searches use operators, indexing, ``.T``, ``.reshape``, ``.sum`` and ``.max``, which
+both libraries share, and call a :class:`Backend` for the rest. Results stay on the device of their inputs.
 """
 
 from __future__ import annotations
@@ -12,182 +11,142 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ordrank._types import Array, FloatArray
+from ordrank._protocols import Array, FloatArray
 from ordrank.backend.numpy import NumpyBackend
 
 
 class PairOperator(Protocol):
-    """P pairs of samples; E is their P × n incidence matrix, row p is +1 at ``first[p]`` and -1 at ``second[p]``."""
+    """P pairs of samples; E is their P × n incidence matrix, +1 at ``first[p]`` and -1 at ``second[p]`` in row p."""
 
     def dots(self, A: Array, B: Array) -> Array:
-        """Row sums of (EA) ∘ (EB): the inner products (P,) of the pairs' differences in A and in B (n, s), double."""
-        ...
+        """Return the row sums (P,) of (EA) ∘ (EB) for A and B (n, s), in float64."""
 
     def laplacian_product(self, weights: Array, Z: Array) -> Array:
-        """Eᵀ diag(weights) E Z, the weighted Laplacian of the graph of pairs applied to Z, of the type of Z."""
-        ...
+        """Return Eᵀ diag(weights) E Z, the weighted graph Laplacian applied to Z, in the dtype of Z."""
 
 
 class Backend(Protocol):
     """What an array library must provide."""
 
-    name: str
-
     def dot(self, a: Array, b: Array) -> Array:
-        """Sum of the elementwise product, in double precision, as a scalar that stays where the arrays are."""
-        ...
+        """Return the sum of the elementwise product in float64, a scalar on the device."""
 
-    def floats(self, scalars: Sequence[Any]) -> FloatArray:
-        """Bring a few scalars to the host, all at once: a device is waited for only here."""
-        ...
+    def to_host_scalars(self, scalars: Sequence[Any]) -> FloatArray:
+        """Copy several scalars to the host in one transfer, so that the device is synchronised once."""
 
     def to_numpy(self, a: Array) -> Any:
-        """Bring an array to the host."""
-        ...
+        """Copy an array to the host."""
 
-    def join(self, parts: Sequence[Array], axis: int = 0) -> Array:
-        """One array from several, along an axis."""
-        ...
+    def concat(self, parts: Sequence[Array], axis: int = 0) -> Array:
+        """Concatenate arrays along an axis."""
 
     def asarray(self, values: Any, like: Array) -> Array:
-        """An array of the type and on the device of ``like``, from an array of any library."""
-        ...
+        """Convert an array of any library to the dtype and device of ``like``."""
 
     def indices(self, values: Any, like: Array) -> Array:
-        """Integers to index ``like`` with."""
-        ...
+        """Convert integers to an index array on the device of ``like``."""
 
     def double(self, a: Array) -> Array:
-        """The array in double precision."""
-        ...
+        """Convert to float64."""
 
     def epsilon(self, a: Array) -> float:
-        """Relative rounding of the array's type."""
-        ...
+        """Return the machine epsilon of the dtype."""
 
     def largest(self, a: Array) -> float:
-        """Largest number of the array's type."""
-        ...
+        """Return the largest finite number of the dtype."""
 
     def all_finite(self, a: Array) -> bool:
-        """Whether no element is infinite or NaN."""
-        ...
+        """Return whether no element is infinite or NaN."""
 
     def mean(self, a: Array) -> Array:
-        """Mean of the rows (n, d), in double precision."""
-        ...
+        """Return the mean over rows (n, d) in float64."""
 
     def unique(self, a: Array) -> tuple[FloatArray, Array]:
-        """Distinct values on the host, rising, and the place of each element among them where the array is."""
-        ...
+        """Return the sorted distinct values on the host and, on the device, the index of each element among them."""
 
     def eigh(self, a: Array) -> tuple[Array, Array]:
-        """Ascending eigenvalues and orthonormal eigenvectors (columns) of a symmetric matrix."""
-        ...
+        """Return ascending eigenvalues and orthonormal eigenvectors (columns) of a symmetric matrix."""
 
     def gram(self, a: Array) -> Array:
-        """AᵀA in double precision: squaring halves the digits, and single precision has none to spare."""
-        ...
+        """Return AᵀA in float64: squaring halves the number of correct digits."""
 
-    def map_rows(self, a: Array, b: Array) -> Array:
-        """ABᵀ of a tall matrix (n, d) and a low one (s, d), in the precision of the tall one."""
-        ...
+    def linear(self, a: Array, b: Array) -> Array:
+        """Return ABᵀ for A (n, d) and a low matrix B (s, d), in the dtype of A."""
 
     def transposed_product(self, a: Array, b: Array) -> Array:
-        """AᵀB of two tall matrices (n, s) and (n, d), in their precision."""
-        ...
+        """Return AᵀB for tall matrices (n, s) and (n, d), in their dtype; long sums are accumulated in float64."""
 
     def product(self, a: Array, b: Array) -> Array:
-        """AB in the higher of their precisions."""
-        ...
+        """Return AB in the higher of the two precisions."""
 
     def subtract(self, a: Array, b: Array, out: Array) -> Array:
-        """A - B, written to ``out``, which is returned."""
-        ...
+        """Write A - B to ``out`` and return it."""
 
     def multiply(self, a: Array, factor: float, out: Array) -> Array:
-        """A times a number, written to ``out``, which is returned."""
-        ...
+        """Write A times a number to ``out`` and return it."""
 
     def empty(self, shape: tuple[int, ...], like: Array) -> Array:
-        """Room for an array of the type and on the device of ``like``."""
-        ...
+        """Allocate an uninitialised array with the dtype and device of ``like``."""
 
     def exp(self, a: Array) -> Array:
-        """The exponential of every element, in place."""
-        ...
+        """Exponentiate every element in place."""
 
-    def group_sums(self, a: Array, group: Array, n_groups: int) -> Array:
-        """Sums of the rows of each group: (n, d) -> (n_groups, d)."""
-        ...
+    def segment_sum(self, a: Array, segment: Array, n_segments: int) -> Array:
+        """Sum the rows (n, d) of each segment: (n_segments, d)."""
 
     def pairs(self, first: Array, second: Array, n_samples: int, like: Array) -> PairOperator:
-        """Operator of the pairs, of the type and on the device of ``like``."""
-        ...
+        """Build the operator of the pairs, with the dtype and device of ``like``."""
 
     def block_elements(self, a: Array) -> int:
-        """Elements of a temporary array that is large enough to be fast and small enough to fit where ``a`` is."""
-        ...
+        """Return how many elements a temporary array on the device of ``a`` should have at most."""
 
-    def blocks_at_once(self, a: Array) -> int:
-        """How many blocks that fit a processor's cache are taken at once where ``a`` is."""
-        ...
+    def block_multiplier(self, a: Array) -> int:
+        """Return how many cache-sized blocks of rows to process in one call on the device of ``a``."""
 
-    def summable(self, a: Array) -> Array:
-        """A block of rows in the precision in which products of it are to be summed."""
-        ...
+    def to_sum_precision(self, a: Array) -> Array:
+        """Convert a block of rows to the precision in which its products are accumulated."""
 
-    def coarse(self, a: Array) -> Array:
-        """The array in the precision in which products are fastest where it is."""
-        ...
+    def to_low_precision(self, a: Array) -> Array:
+        """Convert to the precision in which matrix products are fastest on the device."""
 
-    def coarse_product(self, a: Array, b: Array) -> Array:
-        """ABᵀ of matrices in that precision, or of doubles; summed in single precision at least."""
-        ...
+    def low_precision_product(self, a: Array, b: Array) -> Array:
+        """Return ABᵀ of low-precision (or float64) matrices, accumulated in float32 at least."""
 
-    def lengths(self, a: Array) -> Array:
-        """Euclidean norms along the last axis."""
-        ...
+    def norm(self, a: Array) -> Array:
+        """Return Euclidean norms along the last axis."""
 
-    def squared_lengths(self, a: Array) -> Array:
-        """Their squares."""
-        ...
+    def squared_norm(self, a: Array) -> Array:
+        """Return squared Euclidean norms along the last axis."""
 
     def distances(self, queries: Array, points: Array, candidates: Array) -> Array:
-        """Distances (r, c) of queries (r, d) to the points that are their candidates (r, c), by double differences."""
-        ...
+        """Return distances (r, c) of queries (r, d) to their candidate points (r, c), by float64 differences."""
 
-    def minimum(self, a: Array, axis: int) -> Array:
-        """Minima along an axis."""
-        ...
+    def amin(self, a: Array, axis: int) -> Array:
+        """Return minima along an axis."""
 
-    def smallest(self, values: Array, k: int) -> tuple[Array, Array]:
-        """The k smallest elements of each row, rising, and their columns."""
-        ...
+    def nsmallest(self, values: Array, k: int) -> tuple[Array, Array]:
+        """Return the k smallest elements of each row, ascending, and their columns."""
 
-    def rising(self, values: Array) -> tuple[Array, Array]:
-        """Sorted rows, and where their elements came from; equal ones keep their order."""
-        ...
+    def sort(self, values: Array) -> tuple[Array, Array]:
+        """Return each row sorted and the stable argsort."""
 
-    def fill(self, values: Array, columns: Array, value: float) -> Array:
+    def put_along_axis(self, values: Array, columns: Array, value: float) -> Array:
         """Set ``values[i, columns[i, j]]`` to one value, in place."""
-        ...
 
-    def take(self, values: Array, columns: Array) -> Array:
-        """``values[i, columns[i, j]]`` for every i and j."""
-        ...
+    def take_along_axis(self, values: Array, columns: Array) -> Array:
+        """Return ``values[i, columns[i, j]]``."""
 
 
 _NUMPY = NumpyBackend()
 
 
 def is_tensor(array: Any) -> bool:
-    """Whether this is a tensor of torch; asking does not import torch."""
+    """Return whether the array is a torch tensor, without importing torch."""
     return any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(array).__mro__)
 
 
 def backend_of(array: Array) -> Backend:
-    """Return the backend that computes with arrays of this kind."""
+    """Return the backend that computes with arrays of this type."""
     if isinstance(array, np.ndarray):
         return _NUMPY
     if is_tensor(array):
@@ -196,26 +155,26 @@ def backend_of(array: Array) -> Backend:
     raise TypeError(f"no backend computes with {type(array).__module__}.{type(array).__name__}")
 
 
-def move(array: Array, device: str | None) -> Array:
-    """Return the array on a device: itself where it is there already, or where ``device`` is None.
+def to_device(array: Array, device: str | None) -> Array:
+    """Return the array on a device, unchanged if it is already there or ``device`` is None.
 
-    An ndarray becomes a tensor where the device is not the CPU.
+    An ndarray becomes a tensor unless the device is the CPU.
     """
     if device is None or (device == "cpu" and isinstance(array, np.ndarray)):
         return array
-    return _torch_backend().move(array, device)
+    return _torch_backend().to_device(array, device)
 
 
 def tensor_samples(tensor: Any, device: str | None) -> Array:
-    """Return a user's tensor as samples of single or double precision, on a device if one is named."""
-    return move(_torch_backend().as_samples(tensor), device)
+    """Return a user's tensor in float32 or float64, on ``device`` if one is named."""
+    return to_device(_torch_backend().as_samples(tensor), device)
 
 
-def as_given(array: Array, given: Any) -> Array:
-    """Return an array in the kind and on the device of what a user gave, in its own precision."""
-    if not is_tensor(given):
+def convert_like(array: Array, like: Any) -> Array:
+    """Convert an array to the library and device of ``like``, keeping its dtype."""
+    if not is_tensor(like):
         return backend_of(array).to_numpy(array)
-    return _torch_backend().move(array, str(given.device))
+    return _torch_backend().to_device(array, str(like.device))
 
 
 def _torch_backend() -> Any:

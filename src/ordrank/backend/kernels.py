@@ -1,6 +1,6 @@
-"""Kernels for a GPU, in Triton: operations that are many passes over memory in PyTorch and one here.
+"""Triton kernels that fuse operations which take many passes over memory in PyTorch.
 
-Products of single precision are summed from three products of its halves on the matrix units, which keeps the digits.
+Products of float32 matrices use ``tf32x3``: three TF32 products on tensor cores, accurate to float32.
 """
 
 from __future__ import annotations
@@ -11,18 +11,14 @@ import torch
 import triton
 import triton.language as tl
 
-# Rows that a sum over all rows gives to one program. It sums them in single precision, so they are few; the sums of
-# the programs are added in double.
-_ROWS_OF_A_PART = 2048
-# The widest map for which the thin products below are meant; beyond, the library's are as good.
-MOST_COLUMNS = 64
+# Rows summed by one program in float32; the programs' sums are added in float64.
+_PROGRAM_ROWS = 2048
+# The thin products below beat cuBLAS up to this many columns.
+MAX_COLUMNS = 64
 
 
 def pair_dots(A: tuple[Any, Any], B: tuple[Any, Any] | None, first: Any, second: Any) -> Any:
-    """Inner products (P,) of A[0][first] - A[1][second] and B[0][first] - B[1][second], in double precision.
-
-    Without B those of the former with themselves.
-    """
+    """Return products (P,) of A[0][first] - A[1][second] and B[0][first] - B[1][second] in float64; B = A if None."""
     rows = [part.contiguous() for part in (*A, *(B or A))]
     first, second = first.contiguous(), second.contiguous()
     out = torch.empty(len(first), dtype=torch.float64, device=first.device)
@@ -36,24 +32,24 @@ def pair_dots(A: tuple[Any, Any], B: tuple[Any, Any] | None, first: Any, second:
     return out
 
 
-def laplacian_product(weights: Any, pair: Any, there: Any, starts: Any, Z: Any) -> Any:
-    """Σ_e w_e (z_i - z_j) of every row i (n, s), e running over its entries ``starts[i]`` to ``starts[i + 1]``.
+def laplacian_product(weights: Any, pair: Any, columns: Any, starts: Any, Z: Any) -> Any:
+    """Return Σ_e w_e (z_i - z_j) for every row i (n, s), over the CSR entries e of row i.
 
-    Entry e leads to the row ``there[e]`` and has the weight of the pair ``pair[e]``.
+    Entry e, ``starts[i] <= e < starts[i + 1]``, has column j = ``columns[e]`` and the weight of pair ``pair[e]``.
     """
     Z = Z.contiguous()
     out = torch.empty_like(Z)
-    columns = min(64, triton.next_power_of_2(Z.shape[1]))
-    rows = max(1, 128 // columns)
-    grid = (triton.cdiv(len(Z), rows), triton.cdiv(Z.shape[1], columns))
-    # Some samples are neighbours of hundreds: few rows to a program, so that few wait for them.
+    width = min(64, triton.next_power_of_2(Z.shape[1]))
+    rows = max(1, 128 // width)
+    grid = (triton.cdiv(len(Z), rows), triton.cdiv(Z.shape[1], width))
+    # Some samples have hundreds of neighbours: few rows per program, so that few wait for them.
     with torch.cuda.device_of(out):
-        _laplacian[grid](weights, pair, there, starts, Z, out, len(Z), Z.shape[1], rows, 8, columns, num_warps=1)
+        _laplacian[grid](weights, pair, columns, starts, Z, out, len(Z), Z.shape[1], rows, 8, width, num_warps=1)
     return out
 
 
 def thin_product(X: Any, L: Any) -> Any:
-    """XLᵀ for X (n, d) and L (s, d) of single precision, few rows in L."""
+    """Return XLᵀ for float32 X (n, d) and L (s, d), s small."""
     X, L = X.contiguous(), L.contiguous()
     out = torch.empty(len(X), len(L), dtype=X.dtype, device=X.device)
     columns = max(16, triton.next_power_of_2(len(L)))
@@ -64,32 +60,21 @@ def thin_product(X: Any, L: Any) -> Any:
 
 
 def transposed_product(W: Any, X: Any) -> Any:
-    """WᵀX for W (n, s) and X (n, d) of single precision, few columns in W."""
+    """Return WᵀX for float32 W (n, s) and X (n, d), s small."""
     W, X = W.contiguous(), X.contiguous()
     (n, s), d = W.shape, X.shape[1]
-    parts = triton.cdiv(n, _ROWS_OF_A_PART)
+    parts = triton.cdiv(n, _PROGRAM_ROWS)
     sums = torch.empty(parts, s, d, dtype=X.dtype, device=X.device)
     columns = max(16, triton.next_power_of_2(s))
     grid = (parts, triton.cdiv(d, 256))
     with torch.cuda.device_of(sums):
-        _transposed_product[grid](W, X, sums, n, d, s, _ROWS_OF_A_PART, 32, 256, columns, num_warps=8)
+        _transposed_product[grid](W, X, sums, n, d, s, _PROGRAM_ROWS, 32, 256, columns, num_warps=8)
     return sums.sum(dim=0, dtype=torch.float64).to(X.dtype)
 
 
 @triton.jit
 def _pair_dots(
-    A_first,
-    A_second,
-    B_first,
-    B_second,
-    first,
-    second,
-    out,
-    n_pairs,
-    width,
-    SAME: tl.constexpr,
-    PAIRS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    A0, A1, B0, B1, first, second, out, n_pairs, width, SAME: tl.constexpr, PAIRS: tl.constexpr, COLUMNS: tl.constexpr
 ):
     pair = tl.program_id(0).to(tl.int64) * PAIRS + tl.arange(0, PAIRS)
     inside = pair < n_pairs
@@ -99,39 +84,39 @@ def _pair_dots(
     for start in range(0, width, COLUMNS):
         column = start + tl.arange(0, COLUMNS)[None, :]
         mask = inside[:, None] & (column < width)
-        of_a = tl.load(A_first + here + column, mask=mask, other=0).to(tl.float64)
-        of_a -= tl.load(A_second + there + column, mask=mask, other=0).to(tl.float64)
+        of_a = tl.load(A0 + here + column, mask=mask, other=0).to(tl.float64)
+        of_a -= tl.load(A1 + there + column, mask=mask, other=0).to(tl.float64)
         of_b = of_a
         if not SAME:
-            of_b = tl.load(B_first + here + column, mask=mask, other=0).to(tl.float64)
-            of_b -= tl.load(B_second + there + column, mask=mask, other=0).to(tl.float64)
+            of_b = tl.load(B0 + here + column, mask=mask, other=0).to(tl.float64)
+            of_b -= tl.load(B1 + there + column, mask=mask, other=0).to(tl.float64)
         total += tl.sum(of_a * of_b, axis=1)
     tl.store(out + pair, total, mask=inside)
 
 
 @triton.jit
 def _laplacian(
-    weights, pair, there, starts, Z, out, n, width, ROWS: tl.constexpr, ENTRIES: tl.constexpr, COLUMNS: tl.constexpr
+    weights, pair, columns, starts, Z, out, n, width, ROWS: tl.constexpr, ENTRIES: tl.constexpr, COLUMNS: tl.constexpr
 ):
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = row < n
-    place = row[:, None] * width + column[None, :]
+    offset = row[:, None] * width + column[None, :]
     mask = inside[:, None] & (column < width)[None, :]
     begin = tl.load(starts + row, mask=inside, other=0)
     end = tl.load(starts + row + 1, mask=inside, other=0)
-    z = tl.load(Z + place, mask=mask, other=0)
+    z = tl.load(Z + offset, mask=mask, other=0)
     total = tl.zeros_like(z)
     for step in range(0, tl.max(end - begin, axis=0), ENTRIES):
         entry = begin[:, None] + step + tl.arange(0, ENTRIES)[None, :]
         valid = entry < end[:, None]
         of_pair = tl.load(pair + entry, mask=valid, other=0)
         weight = tl.load(weights + of_pair, mask=valid, other=0).to(z.dtype)
-        other = tl.load(there + entry, mask=valid, other=0).to(tl.int64)
+        other = tl.load(columns + entry, mask=valid, other=0).to(tl.int64)
         source = Z + other[:, :, None] * width + column[None, None, :]
         z_other = tl.load(source, mask=valid[:, :, None] & (column < width)[None, None, :], other=0)
         total += tl.sum(weight[:, :, None] * (z[:, None, :] - z_other), axis=1)
-    tl.store(out + place, total, mask=mask)
+    tl.store(out + offset, total, mask=mask)
 
 
 @triton.jit

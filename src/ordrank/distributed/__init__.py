@@ -1,4 +1,4 @@
-"""Fits and answers beyond one machine: samples in shards, read by workers of a Dask cluster that send little else."""
+"""Fit and search on a Dask cluster: samples stay in shards on the workers, only small results move."""
 
 from ordrank.distributed.metric import DaskOrdinalMetric
 from ordrank.distributed.pca import DaskPCA

@@ -1,7 +1,7 @@
-"""The little of Dask that is needed: the same task for every shard, sums as a tree, and what to say when it fails.
+"""Run tasks on a Dask cluster: map over shards, reduce as a tree, translate errors.
 
-All that travels is arguments of tasks and their results. A worker that is lost takes results with it; the scheduler
-knows the tasks they came from and runs them again elsewhere, which is why no data is ever placed on a worker by hand.
+Only arguments and results of tasks move. A lost worker takes results with it; the scheduler runs the tasks again that
+made them. So data is never scattered to workers by hand: scattered data would be lost for good.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ordrank.errors import ClusterError, InputError
 
 logger = logging.getLogger(__name__)
 
-# Matrices that are combined in one task, and small results: for those a task costs more than the sum.
+# Results combined in one task: matrices, and small results, for which a task costs more than the sum.
 FAN_IN = 4
 SMALL_FAN_IN = 32
 
 
 def import_distributed() -> Any:
-    """The package, or a hint how to get it."""
+    """Return the package ``distributed``; raise InputError with the command that installs it."""
     try:
         import distributed
     except ImportError as error:
@@ -41,40 +41,42 @@ class Engine:
     Attributes
     ----------
     seconds : dict of str to float
-        How long each phase took.
+        Duration of each phase.
     """
 
     def __init__(self, client: Any = None) -> None:
         distributed = import_distributed()
-        if client is None:
-            try:
-                client = distributed.default_client()
-            except ValueError as error:
-                raise InputError(
-                    "there is no Dask client; connect one first with distributed.Client('tcp://HOST:PORT')"
-                ) from error
-        self.client = client
+        try:
+            self.client = distributed.default_client() if client is None else client
+        except ValueError as error:
+            raise InputError(
+                "there is no Dask client; connect one first with distributed.Client('tcp://HOST:PORT')"
+            ) from error
         self.seconds: dict[str, float] = {}
 
-    def each(self, task: Callable[..., Any], *columns: Sequence[Any], **same: Any) -> list[Any]:
-        """Futures of a task for every shard: one argument from each column, keywords the same for all."""
-        futures: list[Any] = self.client.map(task, *columns, pure=False, **same)
+    def map(self, task: Callable[..., Any], *iterables: Sequence[Any], **common: Any) -> list[Any]:
+        """Submit a task for each tuple of arguments from the iterables; return the futures."""
+        futures: list[Any] = self.client.map(task, *iterables, pure=False, **common)
         return futures
 
-    def once(self, task: Callable[..., Any], *arguments: Any) -> Any:
-        """Future of one task."""
+    def submit(self, task: Callable[..., Any], *arguments: Any) -> Any:
+        """Submit one task; return its future."""
         return self.client.submit(task, *arguments, pure=False)
 
-    def total(self, combine: Callable[..., Any], parts: Sequence[Any], fan_in: int = FAN_IN) -> Any:
-        """Combined result of futures: a tree, so that nobody holds more than a few parts; its root is the client."""
-        level = list(parts)
+    def broadcast(self, value: Any) -> Any:
+        """Return a future of a value that passes the scheduler once; workers copy it from each other."""
+        return self.submit(identity, value)
+
+    def tree_reduce(self, combine: Callable[..., Any], futures: Sequence[Any], fan_in: int = FAN_IN) -> Any:
+        """Return ``combine(*results)`` by a tree of tasks, which bounds memory; the client computes the root."""
+        level = list(futures)
         while len(level) > fan_in:
             groups = [level[start : start + fan_in] for start in range(0, len(level), fan_in)]
-            level = [self.once(combine, *group) if len(group) > 1 else group[0] for group in groups]
+            level = [self.submit(combine, *group) if len(group) > 1 else group[0] for group in groups]
         return combine(*self.gather(level))
 
     def wait(self, futures: Sequence[Any]) -> None:
-        """Until all are there, or one has failed."""
+        """Wait for all futures; raise the error of one that failed."""
         with self.client.as_current():
             import_distributed().wait(list(futures))
         for future in futures:
@@ -82,21 +84,21 @@ class Engine:
                 future.result()
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
-        """All results."""
+        """Return all results."""
         results: list[Any] = self.client.gather(list(futures))
         return results
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """A named part of a fit."""
+        """Time a named phase of a fit."""
         start = time.perf_counter()
         logger.info("%s", name)
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     @contextmanager
-    def watched(self, work: str = "fit") -> Iterator[None]:
-        """Turn what Dask raises when a cluster fails into one sentence; ``work`` names what it did."""
+    def translate_errors(self, work: str = "fit") -> Iterator[None]:
+        """Raise ClusterError for Dask's errors about lost workers and schedulers; ``work`` names what to repeat."""
         distributed = import_distributed()
         from distributed.client import ClosedClientError
         from distributed.comm import CommClosedError
@@ -106,13 +108,18 @@ class Engine:
             yield
         except distributed.KilledWorker as error:
             raise ClusterError(
-                f"workers died again and again at the task {error.task}, probably for want of memory; use smaller "
-                "shards or workers with more memory"
+                f"workers died repeatedly at the task {error.task}, probably for lack of memory; use smaller shards "
+                "or workers with more memory"
             ) from error
         except (distributed.CancelledError, CommClosedError, ClosedClientError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and self.client.status == "running":
                 raise
             raise ClusterError(
-                f"the scheduler at {address} was lost during the {work}; nothing you had is gone, so start it "
-                f"and {work} again"
+                f"the scheduler at {address} was lost during the {work}; no data was lost, so restart it and {work} "
+                "again"
             ) from error
+
+
+def identity(value: Any) -> Any:
+    """Return the argument; the task of :meth:`Engine.broadcast`."""
+    return value

@@ -1,45 +1,40 @@
-"""The default model, learned on a Dask cluster."""
+"""The default model, fitted on a Dask cluster."""
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ordrank._types import FloatArray, IntArray
+from ordrank._protocols import FloatArray, IntArray
 from ordrank.distributed.engine import Engine
-from ordrank.distributed.local_term import Features, ShardedObjective, prepared_parts
-from ordrank.distributed.reading import is_dask_array, surveyed
-from ordrank.distributed.sharded_samples import ShardedSamples
-from ordrank.distributed.sums import Frame, Survey
-from ordrank.distributed.target_neighbors import find_target_neighbors
-from ordrank.errors import InputError, NeighborsCappedWarning, warn_caller
-from ordrank.estimators import order_map
-from ordrank.estimators.order_map import Design, Samples
-from ordrank.estimators.order_solver import closed_form
+from ordrank.distributed.inputs import is_dask_array, survey_shards
+from ordrank.distributed.shard_stats import Encoding, Survey
+from ordrank.distributed.sharded_data import ShardedData
+from ordrank.errors import InputError
+from ordrank.estimators._label_positions import LabelPositions
+from ordrank.estimators._ordinal.fit import OrdinalFit
+from ordrank.estimators._ordinal.training_data import InMemoryData, TrainingData
+from ordrank.estimators._validation import check_unlabeled
 from ordrank.estimators.ordinal_metric import OrdinalMetric
-from ordrank.smoothing import RidgeFit
-from ordrank.solvers import lbfgs
 
 
 class DaskOrdinalMetric(OrdinalMetric):
-    r"""The distance of :class:`~ordrank.OrdinalMetric`, learned from samples that no single machine holds.
+    r"""The metric of :class:`~ordrank.OrdinalMetric`, fitted to samples that no single machine holds.
 
-    Workers read their shards and send sums: the fit is the one of a single machine, up to rounding, for any number of
-    shards. What is chosen automatically is chosen on the same 1500 drawn samples, the only ones that travel. A worker
-    that is lost costs the time to repeat its share.
+    Workers read their shards and send moments: the fit equals that of a single machine, up to rounding, for any number
+    of shards. Model selection uses the same 1500 drawn samples, the only ones that are sent. If a worker is lost, its
+    tasks are repeated.
 
-    Parameters are those of :class:`~ordrank.OrdinalMetric`, except that workers have no ``device``, and so are the
-    fitted attributes. ``neighborhoods_`` are among the drawn samples. The fitted metric needs no cluster: ``transform``
-    maps arrays of NumPy at once, and those of Dask lazily.
+    It has the parameters and fitted attributes of :class:`~ordrank.OrdinalMetric`, except that ``device`` must be None.
+    ``loo_neighbors_`` are among the drawn samples. The fitted metric needs no cluster: ``transform`` maps NumPy arrays
+    at once and Dask arrays lazily.
 
     Attributes
     ----------
     seconds_ : dict of str to float
-        How long each phase of the fit took.
+        Duration of each phase of the fit.
     """
 
     def fit(
@@ -52,7 +47,7 @@ class DaskOrdinalMetric(OrdinalMetric):
         *,
         client: Any = None,
     ) -> Self:
-        """Learn the distance.
+        """Learn the metric; if that fails, the estimator does not change.
 
         Parameters
         ----------
@@ -61,34 +56,41 @@ class DaskOrdinalMetric(OrdinalMetric):
         y : dask array of shape (n,)
             Ordered labels as numbers; None with Shards, which have them.
         unlabeled : array-like of shape (n_unlabeled, d), optional
-            More samples, without labels, in the memory of the client; at most 4000 are used.
+            Samples without labels, in the memory of the client; at most 4000 are used.
         sample_weight : dask array of shape (n,), optional
-            How much each sample counts in the map; samples of weight 0 are left out.
+            Weights of the samples; samples of weight 0 are ignored.
         groups : None
-            Samples of a cluster are taken for independent.
+            Not supported: samples are taken to be independent.
         client : distributed.Client, optional
             By default the one that was connected last.
 
         Returns
         -------
-        DaskOrdinalMetric
-            Itself. If the fit fails it is as it was.
+        self
         """
         self._check_parameters()
         if groups is not None:
-            raise InputError("a cluster cannot leave out groups; choose with OrdinalMetric on some of the groups")
+            raise InputError("groups are not supported on a cluster; use OrdinalMetric on some of the groups")
         if self.device is not None:
             raise InputError(f"workers compute on their CPUs, not on device={self.device!r}; leave device at None")
         engine = Engine(client)
-        learner = copy(self)
-        with engine.watched():
-            learner._fit_shards(engine, X, y, unlabeled, sample_weight)
-        learner.seconds_ = engine.seconds
-        self.__dict__ = learner.__dict__
-        return self
+        with engine.translate_errors():
+            with engine.phase("survey"):
+                shards, surveys, total = survey_shards(engine, X, y, sample_weight)
+            features = np.empty((0, len(total.center)), dtype=total.dtype)
+            checked = type(self)(**self.get_params(deep=False))  # records the features; self stays as it was
+            validate_data(checked, features, skip_check_array=True)
+            others = check_unlabeled(checked, unlabeled, features)
+            factors = self._weight_factors(total)
+            positions = self._label_positions(total.labels, total.weights * factors)
+            encoding = Encoding(total.dtype, total.labels, positions.points, factors, np.zeros(len(total.center)), 1.0)
+            sharded = ShardedData(engine, shards, _label_counts(surveys, total.labels), encoding, total.center)
+            fit = self._fit_embedding(self._training_data(sharded), total.labels, others)
+        self.seconds_, self._fit = engine.seconds, fit
+        return self._keep(fit, total.labels, positions, features)
 
     def transform(self, X: Any) -> Any:
-        """Map samples to the space in which Euclidean distance is the learned one.
+        """Embed samples in the space whose Euclidean distance is the learned metric.
 
         Parameters
         ----------
@@ -97,7 +99,7 @@ class DaskOrdinalMetric(OrdinalMetric):
         Returns
         -------
         ndarray or dask array of shape (n, n_features_out)
-            A dask array of one column of blocks for a dask array.
+            For a dask array a lazy one with one column of blocks.
         """
         if not is_dask_array(X):
             return super().transform(X)
@@ -112,72 +114,30 @@ class DaskOrdinalMetric(OrdinalMetric):
         return X.map_blocks(local.transform, dtype=dtype, chunks=(X.chunks[0], (self._n_features_out,)))
 
     def to_local(self) -> OrdinalMetric:
-        """The same metric as a plain :class:`~ordrank.OrdinalMetric`."""
-        local = OrdinalMetric(**self.get_params())
-        local.__dict__ |= {name: value for name, value in vars(self).items() if name != "seconds_"}
-        return local
+        """Return the same metric as a plain :class:`~ordrank.OrdinalMetric`."""
+        check_is_fitted(self)
+        positions = LabelPositions(self.label_positions_, self.label_repair_, self.negative_mass_)
+        fit: OrdinalFit = self._fit
+        local = OrdinalMetric(**self.get_params(deep=False))
+        return local._keep(fit, self.labels_, positions, np.empty((0, self.n_features_in_)))
 
-    def _fit_shards(self, engine: Engine, X: Any, y: Any, unlabeled: Any, sample_weight: Any) -> None:
-        with engine.phase("survey"):
-            shards, surveys, total = surveyed(engine, X, y, sample_weight)
-        self.n_features_in_ = len(total.near)
-        self.__dict__.pop("feature_names_in_", None)
-        self.labels_ = total.labels
-        factors = self._weight_factors(total)
-        self.label_positions_ = self._place(total.weights * factors)
-        none = np.zeros(self.n_features_in_)
-        frame = Frame(total.dtype, total.labels, self.label_positions_, factors, none, 1.0)
-        samples = ShardedSamples(engine, shards, _label_counts(surveys, total.labels), frame, total.near)
-        others = self._validated_unlabeled(unlabeled, np.empty((0, self.n_features_in_), dtype=total.dtype))
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        linear = self.kernel != "rbf"
-        if len(samples) <= order_map.SEARCH_SAMPLES:
-            Z, index, weights = samples.whole()
-            self._fit_to(Samples.measured(Z, index, self.label_positions_, weights, linear=linear), others, rng)
-            return
-        sums = linear and self.n_features_in_ <= order_map.SEARCH_SAMPLES
-        self._fit_to(cast(Samples, samples.measured(sums=sums)), others, rng)
+    def _training_data(self, sharded: ShardedData) -> TrainingData:
+        """Return few samples in the memory of the client, many in shards, with mean and scale."""
+        linear, few = self.kernel != "rbf", self._defaults.selection_samples
+        if len(sharded) > few:
+            return sharded.measured(moments=linear and len(sharded.center) <= few)
+        X, index, weights = sharded.gather()
+        return InMemoryData.measure(X, index, sharded.encoding.positions, weights, linear=linear, few=few)
 
     def _weight_factors(self, total: Survey) -> FloatArray:
-        """For each label, what makes weights of mean 1, and labels of equal weight if they are balanced."""
+        """Return for each label the factor to weights of mean 1, and to equal label weights if they are balanced."""
         if self.class_weight == "balanced":
             return total.n_samples / (len(total.labels) * total.weights)
         return np.full(len(total.labels), total.n_samples / total.weights.sum())
 
-    def _coefficients(self, fit: RidgeFit, design: Design, everything: Samples | ShardedSamples) -> FloatArray:
-        if self.mu == 0 or not isinstance(everything, ShardedSamples):
-            return super()._coefficients(fit, design, cast(Samples, everything))
-        engine, sizes = everything.engine, everything.label_counts.sum(axis=0)
-        self._warn_if_capped(sizes)
-        n_pairs = int(np.sum(sizes * np.minimum(self.n_neighbors, sizes - 1)))
-        if not n_pairs:
-            result = closed_form(fit)
-        else:
-            with engine.phase("neighbours"):
-                nearest = find_target_neighbors(everything, self.n_neighbors)
-                engine.wait(nearest)
-            features = Features(design, self.nu_, fit.path.feature_mean, fit.path.total)
-            with engine.phase("shares"):
-                parts = prepared_parts(everything, nearest, features, self.tau)
-                engine.wait(parts)
-            objective = ShardedObjective(everything, parts, fit, self.mu / n_pairs)
-            start = np.ascontiguousarray(fit.coefficients().T).reshape(-1)
-            result = lbfgs(objective, start, max_iter=self.max_iter, tol=self.tol)
-        self._record(result, "Raise max_iter, or lower mu.")
-        return np.asarray(result.x, dtype=np.float64).reshape(self.n_components_, -1).T
-
-    def _warn_if_capped(self, sizes: IntArray) -> None:
-        too_small = int(np.sum(sizes <= self.n_neighbors))
-        if too_small:
-            warn_caller(
-                f"{too_small} of {len(sizes)} labels have at most n_neighbors={self.n_neighbors} samples (the smallest "
-                f"has {sizes.min()}); their samples use every other sample of the label as target neighbours",
-                NeighborsCappedWarning,
-            )
-
 
 def _label_counts(surveys: list[Survey], labels: FloatArray) -> IntArray:
-    """Samples of each label in each shard, (S, m)."""
+    """Return the number of samples of each label in each shard, (S, m)."""
     counts = np.zeros((len(surveys), len(labels)), dtype=np.int64)
     for row, survey in zip(counts, surveys, strict=True):
         row[np.searchsorted(labels, survey.labels)] = survey.counts

@@ -1,29 +1,27 @@
-"""Principal components of samples that no single machine holds."""
+"""Principal component analysis of samples in shards."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ordrank._types import FloatArray
 from ordrank.distributed.engine import Engine
-from ordrank.distributed.reading import is_dask_array, surveyed
-from ordrank.distributed.sharded_samples import ShardedSamples
+from ordrank.distributed.inputs import is_dask_array, survey_shards
+from ordrank.distributed.shard_stats import Encoding, moments_of_shard
 from ordrank.distributed.shards import Shards
-from ordrank.distributed.sums import Frame
 from ordrank.errors import InputError
-from ordrank.estimators.parameters import check_integer
+from ordrank.estimators._validation import check_integer
+from ordrank.kernel_ridge import combine_moments
 
 # The scatter matrix of so many features takes 200 MB.
-MOST_FEATURES = 5000
+MAX_FEATURES = 5000
 
 
 class DaskPCA(TransformerMixin, BaseEstimator):
-    r"""Principal component analysis over shards, from the scatter matrix of all samples.
+    """Principal component analysis over shards, from the scatter matrix of all samples.
 
     Components are those of scikit-learn's ``PCA``, with its signs: the largest element of each is positive.
 
@@ -42,60 +40,57 @@ class DaskPCA(TransformerMixin, BaseEstimator):
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
-        """Find the components.
+        """Compute the components.
 
         Parameters
         ----------
         X : dask array of shape (n, d), or Shards
         y : None
-            Labels play no part.
+            Ignored.
         client : distributed.Client, optional
             By default the one that was connected last.
         """
         check_integer("n_components", self.n_components, minimum=1)
         engine = Engine(client)
-        with engine.watched():
-            shards, surveys, total = surveyed(engine, X, None, labelled=False)
-            d = len(total.near)
+        with engine.translate_errors():
+            shards, _, total = survey_shards(engine, X, None, labelled=False)
+            d, m = len(total.center), len(total.labels)
             if not self.n_components <= min(d, total.n_samples):
                 raise InputError(f"n_components={self.n_components} exceeds the {d} features or the number of samples")
-            if d > MOST_FEATURES:
-                raise InputError(f"principal components of {d} features do not fit; reduce them to {MOST_FEATURES}")
-            nothing, ones = np.zeros((len(total.labels), 1)), np.ones(len(total.labels))
-            frame = Frame(total.dtype, total.labels, nothing, ones, np.zeros(d), 1.0)
-            counts = np.array([[look.n_samples] for look in surveys])
-            moments = ShardedSamples(engine, shards, counts, frame, total.near).measured(sums=True).sums
-        assert moments is not None
-        self._keep(moments.mean, moments.gram, total.dtype, total.n_samples)
+            if d > MAX_FEATURES:
+                raise InputError(f"the scatter matrix of {d} features is too large; reduce them to {MAX_FEATURES}")
+            factors = np.full(m, total.n_samples / total.weights.sum())  # to weights of mean 1
+            encoding = Encoding(total.dtype, total.labels, np.zeros((m, 1)), factors, np.zeros(d), 1.0)
+            parts = engine.map(moments_of_shard, shards, encoding=encoding, center=total.center)
+            moments = engine.tree_reduce(combine_moments, parts)
+        values, vectors = np.linalg.eigh(moments.gram)
+        order = np.argsort(values)[::-1][: self.n_components]
+        components = vectors[:, order].T
+        largest = np.argmax(np.abs(components), axis=1)
+        components *= np.where(components[np.arange(len(components)), largest] < 0, -1, 1)[:, None]
+        self.components_, self.mean_ = components.astype(total.dtype), moments.mean
+        self.explained_variance_ = np.maximum(values[order], 0.0) / max(1, total.n_samples - 1)
+        self.explained_variance_ratio_ = values[order] / values.sum()
+        self.n_features_in_ = d
         return self
 
-    def transform(self, X: ArrayLike) -> Any:
-        """Coordinates (n, n_components) of samples: of a dask array lazily, of others at once."""
+    def transform(self, X: Any) -> Any:
+        """Return the coordinates (n, n_components) of samples.
+
+        Parameters
+        ----------
+        X : array-like or dask array of shape (n, d), or Shards
+            Dask arrays are transformed lazily, Shards whenever they are read.
+        """
         check_is_fitted(self)
+        if isinstance(X, Shards):
+            return X.map(self.transform)
         if is_dask_array(X):
-            blocks: Any = X
-            blocks = blocks.rechunk({1: -1})
-            return blocks.map_blocks(
-                self.transform, dtype=self.components_.dtype, chunks=(blocks.chunks[0], (self.n_components,))
-            )
+            X = X.rechunk({1: -1})
+            chunks = (X.chunks[0], (self.n_components,))
+            return X.map_blocks(self.transform, dtype=self.components_.dtype, chunks=chunks)
         samples = check_array(X, dtype=[np.float64, np.float32])
         if samples.shape[1] != len(self.mean_):
             raise InputError(f"X has {samples.shape[1]} features, but the components have {len(self.mean_)}")
         dtype = samples.dtype
         return (samples - self.mean_.astype(dtype)) @ self.components_.T.astype(dtype)
-
-    def on(self, shards: Shards) -> Shards:
-        """The same shards with these coordinates, found whenever they are read."""
-        check_is_fitted(self)
-        return shards.mapped(self.transform)
-
-    def _keep(self, mean: FloatArray, gram: FloatArray, dtype: np.dtype[np.floating], n_samples: int) -> None:
-        values, vectors = np.linalg.eigh(gram)
-        order = np.argsort(values)[::-1][: self.n_components]
-        components: NDArray[np.float64] = vectors[:, order].T
-        largest = np.argmax(np.abs(components), axis=1)
-        components *= np.sign(components[np.arange(len(components)), largest])[:, None]
-        self.components_, self.mean_ = components.astype(dtype), mean
-        self.explained_variance_ = np.maximum(values[order], 0.0) / max(1, n_samples - 1)
-        self.explained_variance_ratio_ = values[order] / values.sum()
-        self.n_features_in_ = len(mean)

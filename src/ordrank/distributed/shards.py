@@ -1,6 +1,6 @@
-"""Samples in pieces that one worker can read: files that all workers see, or the blocks of a Dask array.
+"""Shards: samples in files that all workers can read, or blocks of a Dask array.
 
-A shard is a description: it is read where it is needed, a block of rows at a time, and never sent anywhere.
+A shard is a description. Workers read it a block of rows at a time, and never send it.
 """
 
 from __future__ import annotations
@@ -8,158 +8,79 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._types import FloatArray, IntArray
-from ordrank.distributed.sizes import Weighed
+from ordrank._protocols import FloatArray, IntArray
+from ordrank.distributed._sizeof import ArraySizeof
 from ordrank.errors import InputError
-from ordrank.smoothing import row_blocks
+from ordrank.kernel_ridge import row_blocks
 
 # Samples (b, d), labels (b,) and weights (b,).
 Block: TypeAlias = tuple[NDArray[np.floating], FloatArray, FloatArray]
+# Labels (n,), weights (n,) or None for equal ones, and samples (n, d) in blocks of rows.
+Data: TypeAlias = tuple[NDArray[Any], NDArray[Any] | None, Iterator[NDArray[Any]]]
 
 
-class Source(Protocol):
-    """Where the rows of a shard come from."""
-
-    def samples(self) -> Iterator[NDArray[Any]]:
-        """All samples (n, d) in their order, some rows at a time."""
-        ...
-
-    def labels(self) -> NDArray[Any]:
-        """Their labels, (n,)."""
-        ...
-
-    def weights(self) -> NDArray[Any] | None:
-        """Their weights, (n,), if they have any."""
-        ...
+def read_arrays(X: NDArray[Any], y: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> Data:
+    """Read arrays in the memory of a worker."""
+    return y, sample_weight, (X[rows] for rows in row_blocks(*X.shape))
 
 
-@dataclass(frozen=True)
-class ArraySource:
-    """Arrays in the memory of a worker."""
-
-    X: NDArray[Any]
-    y: NDArray[Any]
-    sample_weight: NDArray[Any] | None = None
-
-    def samples(self) -> Iterator[NDArray[Any]]:
-        """Views of the rows."""
-        for rows in row_blocks(*self.X.shape):
-            yield self.X[rows]
-
-    def labels(self) -> NDArray[Any]:
-        """Of the rows."""
-        return self.y
-
-    def weights(self) -> NDArray[Any] | None:
-        """Of the rows."""
-        return self.sample_weight
+def read_npy(X: Path, y: Path, sample_weight: Path | None = None) -> Data:
+    """Read NumPy files."""
+    return np.load(y), None if sample_weight is None else np.load(sample_weight), _npy_blocks(X)
 
 
-@dataclass(frozen=True)
-class NpySource:
-    """Arrays in files of NumPy. Rows are read, not mapped: mapped pages would count as memory of the worker."""
-
-    X: Path
-    y: Path
-    sample_weight: Path | None = None
-
-    def samples(self) -> Iterator[NDArray[Any]]:
-        """Some rows at a time."""
-        header = np.load(self.X, mmap_mode="r")
-        if header.ndim != 2:
-            raise InputError(f"{self.X} holds an array of shape {header.shape}; samples are the rows of a matrix")
-        for rows in row_blocks(*header.shape):
-            if header.flags.f_contiguous and not header.flags.c_contiguous:
-                yield np.ascontiguousarray(header[rows])
-                continue
-            count, start = (rows.stop - rows.start) * header.shape[1], rows.start * header.shape[1]
-            offset = header.offset + start * header.itemsize
-            yield np.fromfile(self.X, header.dtype, count, offset=offset).reshape(-1, header.shape[1])
-
-    def labels(self) -> NDArray[Any]:
-        """The whole file."""
-        labels: NDArray[Any] = np.load(self.y)
-        return labels
-
-    def weights(self) -> NDArray[Any] | None:
-        """The whole file."""
-        return None if self.sample_weight is None else np.load(self.sample_weight)
+def _npy_blocks(path: Path) -> Iterator[NDArray[Any]]:
+    header = np.load(path, mmap_mode="r")
+    if header.ndim != 2:
+        raise InputError(f"{path} holds an array of shape {header.shape}; samples are the rows of a matrix")
+    for rows in row_blocks(*header.shape):
+        if header.flags.f_contiguous and not header.flags.c_contiguous:
+            yield np.ascontiguousarray(header[rows])
+            continue
+        # Read instead of mapped: mapped pages would count as memory of the worker.
+        count, start = (rows.stop - rows.start) * header.shape[1], rows.start * header.shape[1]
+        offset = header.offset + start * header.itemsize
+        yield np.fromfile(path, header.dtype, count, offset=offset).reshape(-1, header.shape[1])
 
 
-@dataclass(frozen=True)
-class ParquetSource:
-    """A Parquet file with a column of labels. Samples are a column of lists of one length, or all other columns."""
-
-    path: Path
-    label: str
-    weight: str | None = None
-    features: tuple[str, ...] | None = None
-
-    def samples(self) -> Iterator[NDArray[Any]]:
-        """One record batch at a time."""
-        file = self._open()
-        names = [name for name in file.schema_arrow.names if name not in (self.label, self.weight)]
-        names = names if self.features is None else list(self.features)
-        lists = len(names) == 1 and hasattr(file.schema_arrow.field(names[0]).type, "value_type")
-        for batch in file.iter_batches(batch_size=8192, columns=names):
-            if lists:
-                yield np.stack(batch.column(0).to_numpy(zero_copy_only=False))
-            elif batch.num_rows:
-                yield np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in names])
-
-    def labels(self) -> NDArray[Any]:
-        """Column of labels."""
-        return self._column(self.label)
-
-    def weights(self) -> NDArray[Any] | None:
-        """Column of weights."""
-        return None if self.weight is None else self._column(self.weight)
-
-    def _column(self, name: str) -> NDArray[Any]:
-        column: NDArray[Any] = self._open().read(columns=[name]).column(name).to_numpy()
-        return column
-
-    def _open(self) -> Any:
-        try:
-            from pyarrow.parquet import ParquetFile
-        except ImportError as error:
-            raise InputError("Parquet shards need pyarrow; install it with pip install 'ordrank[parquet]'") from error
-        return ParquetFile(self.path)
+def read_parquet(path: Path, label: str, weight: str | None, features: Sequence[str] | None) -> Data:
+    """Read a Parquet file; samples are a column of lists of one length, or all columns without a role."""
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise InputError("Parquet shards need pyarrow; install it with pip install 'ordrank[parquet]'") from error
+    file = ParquetFile(path)
+    table = file.read(columns=[label] if weight is None else [label, weight])
+    weights = None if weight is None else table.column(weight).to_numpy()
+    names = [name for name in file.schema_arrow.names if name not in (label, weight)]
+    samples = _parquet_blocks(file, names if features is None else list(features))
+    return table.column(label).to_numpy(), weights, samples
 
 
-@dataclass(frozen=True)
-class ZarrSource:
-    """Rows of arrays of a Zarr group."""
+def _parquet_blocks(file: Any, names: list[str]) -> Iterator[NDArray[Any]]:
+    lists = len(names) == 1 and hasattr(file.schema_arrow.field(names[0]).type, "value_type")
+    for batch in file.iter_batches(batch_size=8192, columns=names):
+        if lists:
+            yield np.stack(batch.column(0).to_numpy(zero_copy_only=False))
+        elif batch.num_rows:
+            yield np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in names])
 
-    path: Path
-    start: int
-    stop: int
-    X: str = "X"
-    y: str = "y"
-    weight: str | None = None
 
-    def samples(self) -> Iterator[NDArray[Any]]:
-        """One chunk of rows at a time."""
-        array = open_zarr(self.path)[self.X]
-        for start in range(self.start, self.stop, array.chunks[0]):
-            yield np.asarray(array[start : min(start + array.chunks[0], self.stop)])
-
-    def labels(self) -> NDArray[Any]:
-        """Of the rows."""
-        return np.asarray(open_zarr(self.path)[self.y][self.start : self.stop])
-
-    def weights(self) -> NDArray[Any] | None:
-        """Of the rows."""
-        return None if self.weight is None else np.asarray(open_zarr(self.path)[self.weight][self.start : self.stop])
+def read_zarr(path: Path, rows: range, X: str, y: str, weight: str | None) -> Data:
+    """Read a range of rows of the arrays of a Zarr group, one chunk of samples at a time."""
+    group, taken = open_zarr(path), slice(rows.start, rows.stop)
+    step = group[X].chunks[0]
+    samples = (np.asarray(group[X][start : min(start + step, rows.stop)]) for start in rows[::step])
+    return np.asarray(group[y][taken]), None if weight is None else np.asarray(group[weight][taken]), samples
 
 
 def open_zarr(path: Path) -> Any:
-    """A group, to be read."""
+    """Open a Zarr group for reading."""
     try:
         import zarr
     except ImportError as error:
@@ -168,45 +89,48 @@ def open_zarr(path: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class Shard(Weighed):
-    """Labelled samples that count, as floating-point numbers.
+class Shard(ArraySizeof):
+    """Labelled samples that a worker reads when it needs them, as floating-point numbers.
 
     Attributes
     ----------
-    source : Source
     name : str
-        For messages.
-    steps : tuple of callables
-        What samples go through when they are read, for example a principal component analysis.
+        For error messages.
+    read : callable
+        One of the readers of this module.
+    arguments : tuple
+        Of the reader.
+    transforms : tuple of callables
+        Functions of rows (b, d) applied when samples are read, for example ``pca.transform``.
     """
 
-    source: Source
     name: str
-    steps: tuple[Callable[[NDArray[Any]], NDArray[Any]], ...] = ()
+    read: Callable[..., Data]
+    arguments: tuple[Any, ...]
+    transforms: tuple[Callable[[NDArray[Any]], NDArray[Any]], ...] = ()
 
     def blocks(self) -> Iterator[Block]:
-        """Samples, labels and weights in their order, without those of weight 0."""
-        labels, weights, start = self._labels(), self._weights(), 0
-        if len(weights) != len(labels):
-            raise InputError(f"{self.name} has {len(labels)} labels, but {len(weights)} weights")
-        for X in self.source.samples():
+        """Yield samples, labels and weights in order, without samples of weight 0."""
+        y, sample_weight, samples = self.read(*self.arguments)
+        labels, weights, start = *self._validated(y, sample_weight), 0
+        for X in samples:
             rows = slice(start, start + len(X))
             start = rows.stop
             if len(labels[rows]) < len(X):
                 break
             block = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-            for step in self.steps:
-                block = step(block) if len(block) else block
-            counted = weights[rows] > 0
-            if counted.all():
+            for transform in self.transforms:
+                block = transform(block) if len(block) else block
+            positive = weights[rows] > 0
+            if positive.all():
                 yield block, labels[rows], weights[rows]
-            elif counted.any():
-                yield block[counted], labels[rows][counted], weights[rows][counted]
+            elif positive.any():
+                yield block[positive], labels[rows][positive], weights[rows][positive]
         if start != len(labels):
-            raise InputError(f"{self.name} has {len(labels)} labels, but another number of samples")
+            raise InputError(f"{self.name} has {len(labels)} labels, but a different number of samples")
 
-    def whole(self) -> Block:
-        """All of it in memory."""
+    def load(self) -> Block:
+        """Return all samples, labels and weights of positive weight."""
         columns = tuple(zip(*self.blocks(), strict=True))
         if not columns:
             return np.empty((0, 0)), np.empty(0), np.empty(0)
@@ -214,40 +138,39 @@ class Shard(Weighed):
         return X, y, weights
 
     def take(self, rows: IntArray) -> Block:
-        """Some rows, rising, of those that count."""
+        """Return some of the rows of :meth:`load`, ascending."""
         start, taken = 0, []
         for block in self.blocks():
-            here = rows[(rows >= start) & (rows < start + len(block[1]))] - start
+            chosen = rows[(rows >= start) & (rows < start + len(block[1]))] - start
             start += len(block[1])
-            if len(here):
-                taken.append(tuple(column[here] for column in block))
+            if len(chosen):
+                taken.append(tuple(column[chosen] for column in block))
         X, y, weights = (np.concatenate(column) for column in zip(*taken, strict=True))
         return X, y, weights
 
-    def _labels(self) -> FloatArray:
-        labels = np.asarray(self.source.labels())
+    def _validated(self, y: Any, sample_weight: Any) -> tuple[FloatArray, FloatArray]:
+        """Return labels and weights (n,) as float64."""
+        labels = np.asarray(y)
         if labels.ndim != 1 or labels.dtype.kind not in "biuf":
             raise InputError(f"the labels of {self.name} must be one number for each sample, got {labels.dtype} values")
         if not np.isfinite(labels).all():
-            raise InputError(f"{self.name} has labels that are missing or infinite; leave those samples out")
-        return labels.astype(np.float64)
-
-    def _weights(self) -> FloatArray:
-        given = self.source.weights()
-        weights = np.ones(len(self.source.labels())) if given is None else np.asarray(given, dtype=np.float64)
+            raise InputError(f"{self.name} has labels that are missing or infinite; remove these samples")
+        weights = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if not np.isfinite(weights).all() or weights.min(initial=0) < 0:
             raise InputError(f"{self.name} has weights that are negative, missing or infinite")
-        return weights
+        if len(weights) != len(labels):
+            raise InputError(f"{self.name} has {len(labels)} labels, but {len(weights)} weights")
+        return labels.astype(np.float64), weights
 
 
 @dataclass(frozen=True)
 class Shards:
-    """Labelled samples in files that every worker can read, each of which fits into a part of its memory.
+    """Labelled samples in files that every worker can read; each shard fits into a part of a worker's memory.
 
     Attributes
     ----------
     shards : tuple of Shard
-        The order of the samples is that of the shards.
+        Samples are numbered in this order.
 
     Examples
     --------
@@ -268,16 +191,14 @@ class Shards:
 
     @classmethod
     def from_npy(cls, directory: Path | str) -> Self:
-        """Files NAME.npy (n, d), each with NAME.labels.npy (n,) and perhaps NAME.weights.npy (n,) beside it."""
-        folder = Path(directory).absolute()
-        samples = sorted(path for path in folder.glob("*.npy") if not path.stem.endswith((".labels", ".weights")))
-        sources = []
-        for path in _some(samples, folder, "*.npy"):
+        """Read NAME.npy (n, d), each with NAME.labels.npy (n,) and optionally NAME.weights.npy (n,)."""
+        shards = []
+        for path in _files(directory, ".npy", without=(".labels.npy", ".weights.npy")):
             labels, weights = (path.with_name(f"{path.stem}.{kind}.npy") for kind in ("labels", "weights"))
             if not labels.exists():
-                raise InputError(f"there are no labels for {path}; they should be in {labels.name} beside it")
-            sources.append(NpySource(path, labels, weights if weights.exists() else None))
-        return cls(tuple(Shard(source, source.X.name) for source in sources))
+                raise InputError(f"there are no labels for {path}; they should be in {labels.name} in the same folder")
+            shards.append(Shard(path.name, read_npy, (path, labels, weights if weights.exists() else None)))
+        return cls(tuple(shards))
 
     @classmethod
     def from_parquet(
@@ -288,26 +209,30 @@ class Shards:
         weight: str | None = None,
         features: Sequence[str] | None = None,
     ) -> Self:
-        """Files NAME.parquet; samples are a column of lists, or all columns but the labels and weights."""
-        folder, chosen = Path(directory).absolute(), None if features is None else tuple(features)
-        files = _some(sorted(folder.glob("*.parquet")), folder, "*.parquet")
-        return cls(tuple(Shard(ParquetSource(file, label, weight, chosen), file.name) for file in files))
+        """Read NAME.parquet; samples are a column of lists, or all columns but the labels and weights."""
+        files = _files(directory, ".parquet")
+        return cls(tuple(Shard(file.name, read_parquet, (file, label, weight, features)) for file in files))
 
     @classmethod
     def from_zarr(cls, path: Path | str, rows: int, *, X: str = "X", y: str = "y", weight: str | None = None) -> Self:
-        """Arrays X (n, d) and y (n,) of a Zarr group, so many rows in a shard."""
+        """Read arrays X (n, d) and y (n,) of a Zarr group, ``rows`` samples per shard."""
         folder = Path(path).absolute()
-        n = open_zarr(folder)[X].shape[0]
-        bounds = [(start, min(start + rows, n)) for start in range(0, n, rows)]
-        sources = [ZarrSource(folder, start, stop, X, y, weight) for start, stop in bounds]
-        return cls(tuple(Shard(part, f"rows {part.start} to {part.stop} of {folder.name}") for part in sources))
+        numbers = range(open_zarr(folder)[X].shape[0])
+        shards = []
+        for part in (numbers[start : start + rows] for start in numbers[::rows]):
+            name = f"rows {part.start} to {part.stop} of {folder.name}"
+            shards.append(Shard(name, read_zarr, (folder, part, X, y, weight)))
+        return cls(tuple(shards))
 
-    def mapped(self, step: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
-        """The same with samples that go through a function of rows when they are read, such as ``pca.transform``."""
-        return replace(self, shards=tuple(replace(shard, steps=(*shard.steps, step)) for shard in self.shards))
+    def map(self, transform: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
+        """Return shards whose samples pass through a function of rows, such as ``pca.transform``, when read."""
+        return type(self)(tuple(replace(shard, transforms=(*shard.transforms, transform)) for shard in self.shards))
 
 
-def _some(paths: list[Path], folder: Path, pattern: str) -> list[Path]:
-    if not paths:
-        raise InputError(f"there are no files {pattern} in {folder}")
-    return paths
+def _files(directory: Path | str, suffix: str, without: tuple[str, ...] = ()) -> list[Path]:
+    """Return the files of a directory with a suffix, sorted; raise InputError if there are none."""
+    folder = Path(directory).absolute()
+    files = sorted(path for path in folder.glob(f"*{suffix}") if not path.name.endswith(without))
+    if not files:
+        raise InputError(f"there are no files *{suffix} in {folder}")
+    return files

@@ -1,123 +1,108 @@
-"""Target neighbours across shards: exact, with two shards in the memory of a worker at a time."""
+"""Target neighbours across shards: exact, with at most two shards in the memory of a worker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ordrank._types import FloatArray, IntArray
-from ordrank.distributed.sharded_samples import ShardedSamples
+from ordrank._protocols import FloatArray, IntArray
+from ordrank.distributed._sizeof import ArraySizeof
+from ordrank.distributed.shard_stats import Encoding
 from ordrank.distributed.shards import Shard
-from ordrank.distributed.sizes import Weighed
-from ordrank.distributed.sums import Frame
-from ordrank.neighbors import k_nearest
+from ordrank.neighbors import TargetNeighbors, k_nearest
+
+if TYPE_CHECKING:
+    from ordrank.distributed.sharded_data import ShardedData
 
 
 @dataclass(frozen=True)
-class Nearest(Weighed):
-    """The nearest same-label samples found so far of each sample of a shard.
+class NearestSameLabel(ArraySizeof):
+    """The K nearest same-label samples found so far of each sample of a shard.
 
     Attributes
     ----------
     rows : ndarray of shape (n, K)
-        Numbered through all shards, nearest first, equal distances in their order; -1 where there is none.
+        Row numbers among all shards, nearest first, equal distances by row; -1 if fewer than K were found.
     distances : ndarray of shape (n, K)
-        Infinite where there is none.
+        Infinite if fewer than K were found.
     """
 
     rows: IntArray
     distances: FloatArray
 
-    def merged(self, rows: IntArray, distances: FloatArray) -> Nearest:
-        """The K nearest of these and others."""
-        k = self.rows.shape[1]
-        every, far = np.hstack([self.rows, rows]), np.hstack([self.distances, distances])
-        order = np.lexsort((every, far))[:, :k]
-        return Nearest(np.take_along_axis(every, order, axis=1), np.take_along_axis(far, order, axis=1))
+    def merged(self, other: NearestSameLabel) -> NearestSameLabel:
+        """Return the K nearest of both."""
+        rows, distances = np.hstack([self.rows, other.rows]), np.hstack([self.distances, other.distances])
+        order = np.lexsort((rows, distances))[:, : self.rows.shape[1]]
+        return NearestSameLabel(np.take_along_axis(rows, order, axis=1), np.take_along_axis(distances, order, axis=1))
 
 
-@dataclass(frozen=True)
-class Pairs(Weighed):
-    """Pairs (i, j): j is a target neighbour of i.
+class Pairs(ArraySizeof, TargetNeighbors):
+    """Target-neighbour pairs (i, j), by row numbers among all shards; squared distances are of normalised samples."""
 
-    Attributes
-    ----------
-    first, second : ndarray of shape (P,)
-        Rows, numbered through all shards.
-    squared_distances : ndarray of shape (P,)
-        ‖x_i - x_j‖² at unit size.
-    """
-
-    first: IntArray
-    second: IntArray
-    squared_distances: FloatArray
-
-    def where(self, chosen: Any) -> Pairs:
-        """Some of them."""
+    def select(self, chosen: Any) -> Pairs:
+        """Return the pairs with some indices, or a mask."""
         return Pairs(self.first[chosen], self.second[chosen], self.squared_distances[chosen])
 
-    def __len__(self) -> int:
-        return len(self.first)
 
+def find_target_neighbors(samples: ShardedData, n_neighbors: int) -> list[Any]:
+    """Return futures of the :class:`NearestSameLabel` of each shard's samples.
 
-def find_target_neighbors(samples: ShardedSamples, n_neighbors: int) -> list[Any]:
-    """Futures of the target neighbours (:class:`Nearest`) of each shard's samples.
-
-    Every shard meets the shards with which it has a label in common, one after the other, and keeps the best.
+    Every shard is compared with the shards that have a label in common with it, one after the other.
     """
-    engine, shards, found = samples.engine, samples.shards, []
-    has = samples.label_counts > 0
-    together = has @ has.T
-    for place, shard in enumerate(shards):
-        best = engine.once(no_nearest, int(samples.counts[place]), n_neighbors)
-        # Different shards begin at different ones: no file is read by all workers at once.
-        others = np.roll(np.arange(len(shards)), -place)
-        for other in others[together[place, others]]:
-            start = int(samples.starts[other])
-            best = engine.once(nearest_in, best, shard, shards[other], samples.frame, start, bool(other == place))
-        found.append(best)
-    return found
+    engine, shards, futures = samples.engine, samples.shards, []
+    has_label = samples.label_counts > 0
+    share_label = has_label @ has_label.T
+    for number, shard in enumerate(shards):
+        best = None
+        # Start with different shards, so that not all workers read one file at once.
+        others = np.roll(np.arange(len(shards)), -number)
+        for other in others[share_label[number, others]]:
+            same, start = bool(other == number), int(samples.starts[other])
+            best = engine.submit(update_nearest, best, shard, shards[other], samples.encoding, start, n_neighbors, same)
+        futures.append(best)
+    return futures
 
 
-def no_nearest(n_samples: int, k: int) -> Nearest:
-    """Nothing found yet."""
-    return Nearest(np.full((n_samples, k), -1), np.full((n_samples, k), np.inf))
+def update_nearest(
+    best: NearestSameLabel | None, queries: Shard, points: Shard, encoding: Encoding, start: int, k: int, same: bool
+) -> NearestSameLabel:
+    """Merge the nearest samples so far with those in the shard ``points``, whose first row number is ``start``."""
+    X, query_labels, _ = encoding.encode(queries.load())
+    Q = P = encoding.normalize(X)
+    point_labels = query_labels
+    if not same:
+        X, point_labels, _ = encoding.encode(points.load())
+        P = encoding.normalize(X)
+    rows, distances = np.full((len(Q), k), -1), np.full((len(Q), k), np.inf)
+    for label in np.intersect1d(query_labels, point_labels):
+        members, candidates = np.flatnonzero(query_labels == label), np.flatnonzero(point_labels == label)
+        found = min(k, len(candidates) - same)
+        if found:
+            nearest, distance = k_nearest(P[candidates], Q[members], found, exclude_self=same)
+            rows[members, :found], distances[members, :found] = start + candidates[nearest], distance
+    result = NearestSameLabel(rows, distances)
+    return result if best is None else best.merged(result)
 
 
-def nearest_in(best: Nearest, queries: Shard, points: Shard, frame: Frame, start: int, same: bool) -> Nearest:
-    """Improve the neighbours of a shard's samples by those in another, whose rows are numbered from ``start``."""
-    X, of_query, _ = frame.placed(queries.whole())
-    Q = frame.unit(X)
-    X, of_point, _ = (X, of_query, None) if same else frame.placed(points.whole())
-    P = Q if same else frame.unit(X)
-    k = best.rows.shape[1]
-    rows, distances = np.full(best.rows.shape, -1), np.full(best.rows.shape, np.inf)
-    for label in np.intersect1d(of_query, of_point):
-        asked, members = np.flatnonzero(of_query == label), np.flatnonzero(of_point == label)
-        here = min(k, len(members) - same)
-        if here:
-            nearest, far = k_nearest(P[members], Q[asked], here, exclude_self=same)
-            rows[asked, :here], distances[asked, :here] = start + members[nearest], far
-    return best.merged(rows, distances)
-
-
-def pairs_of(nearest: Nearest, start: int) -> Pairs:
-    """Pairs whose first sample is in a shard with rows numbered from ``start``."""
+def pairs_of(nearest: NearestSameLabel, start: int) -> Pairs:
+    """Return the pairs whose first sample is in the shard with row numbers from ``start``."""
     found = nearest.rows >= 0
-    first = start + np.nonzero(found)[0]
-    return Pairs(first, nearest.rows[found], nearest.distances[found] ** 2)
+    return Pairs(start + np.nonzero(found)[0], nearest.rows[found], nearest.distances[found] ** 2)
 
 
-def pairs_by_second(nearest: Nearest, start: int, starts: IntArray) -> list[Pairs]:
-    """The same, grouped by the shard of the second sample."""
+def pairs_by_second(nearest: NearestSameLabel, start: int, starts: IntArray) -> list[Pairs]:
+    """Return the same pairs grouped by the shard of the second sample."""
     pairs = pairs_of(nearest, start)
     shard = np.searchsorted(starts, pairs.second, side="right") - 1
-    return [pairs.where(shard == place) for place in range(len(starts))]
+    return [pairs.select(shard == number) for number in range(len(starts))]
 
 
-def joined_pairs(*parts: Pairs) -> Pairs:
-    """All of them."""
-    first, second = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
-    return Pairs(first, second, np.concatenate([part.squared_distances for part in parts]))
+def concatenate_pairs(*parts: Pairs) -> Pairs:
+    """Return all pairs."""
+    first, second, squared = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second", "squared_distances")
+    )
+    return Pairs(first, second, squared)

@@ -1,4 +1,4 @@
-"""cMDS-DML, the method of the paper."""
+"""Ordinal distance metric learning with classical multidimensional scaling (cMDS-DML)."""
 
 from __future__ import annotations
 
@@ -7,32 +7,31 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ordrank._types import Array, SolverResult
+from ordrank._protocols import Array
 from ordrank.backend import backend_of, is_tensor
 from ordrank.errors import CollapsedScaleWarning, InputError, warn_caller
-from ordrank.estimators.label_positions import place_labels
-from ordrank.estimators.labels import OrdinalLabels
-from ordrank.estimators.linear_metric import LinearMetric
-from ordrank.estimators.parameters import check_choice, check_integer, check_number
+from ordrank.estimators._label_positions import positions_from_distances
+from ordrank.estimators._labels import OrdinalLabels
+from ordrank.estimators._linear import LinearMetric
+from ordrank.estimators._validation import check_choice, check_integer, check_number
 from ordrank.geometry import label_distances
 from ordrank.neighbors import TargetNeighbors, target_neighbors
 from ordrank.objectives import CMDSObjective
-from ordrank.objectives.locality import LocalityTerm
-from ordrank.solvers import lbfgs, steepest_descent
+from ordrank.objectives.local import LocalDistanceTerm
+from ordrank.solvers import SolverResult, lbfgs, steepest_descent
 
 
 class CMDSMetric(LinearMetric):
     r"""Ordinal distance metric learning with classical multidimensional scaling.
 
-    Distances between the labels are turned into ideal positions y by classical MDS, and a linear map L is
-    fitted to them while target neighbours keep their distance:
+    Classical MDS turns distances between the labels into ideal positions y. A linear map L is fitted to them while
+    target neighbours keep their distance:
 
     .. math:: \min_{L, c}\ \tfrac12\sum_i\|Lx_i - cy_i\|^2 + \tfrac\alpha2\|L\|^2
               + \mu\sum_p\left(\|L\delta_p\|^2 - \|\delta_p\|^2\right)^2
 
-    The defaults are the paper's, made for raw pixels of one data set: ``mu``, ``gamma`` and ``tol`` carry
-    units. On other data use ``solver="fast", scale="fixed"``, a small ``alpha`` and features of about unit
-    size.
+    The defaults are the paper's, for raw pixels of one data set: ``mu``, ``gamma`` and ``tol`` are not dimensionless.
+    On other data use ``solver="fast", scale="fixed"``, a small ``alpha`` and features of about unit scale.
 
     Parameters
     ----------
@@ -45,27 +44,25 @@ class CMDSMetric(LinearMetric):
     mu : float, default=1e-10
         Weight of the local term.
     gamma, rho, sigma : float, default=1e-9, 0.5, 0.05
-        Armijo's rule of ``solver="paper"``: first step, reduction, demanded share of the predicted decrease.
+        Armijo's rule of ``solver="paper"``: first step, reduction, required fraction of the predicted decrease.
     max_line_search : int, default=20
         Trials per step of ``solver="paper"``.
     solver : {"paper", "fast"}, default="paper"
         Steepest descent as in the paper's Algorithm 2, or preconditioned L-BFGS with exact steps. Where the
         local term dominates, the objective has several minima and the two may end in different ones.
     scale : {"free", "fixed"}, default="free"
-        Whether c is learned, as in the paper, or 1. A free scale lets (L, c) shrink towards zero, which a
-        good solver does; a fit that loses the labels so raises
-        :class:`~ordrank.errors.CollapsedScaleWarning`.
+        Whether c is learned, as in the paper, or 1. With a free scale (L, c) = 0 minimises the fitting term; a fit
+        that loses the labels because of it emits :class:`~ordrank.errors.CollapsedScaleWarning`.
     init : {"identity", "lstsq"} or array of shape (n_components, n_features), default="identity"
-        First L: the paper's [I 0], the (ridge) least-squares fit of the positions, or a given one.
-        Directions without any training variance are never touched: what L has there at the start remains,
-        unless ``alpha`` is positive.
+        Initial L: the paper's [I 0], the (ridge) least-squares fit of the positions, or a given one.
+        In directions without training variance L keeps its initial value unless ``alpha`` is positive.
     alpha : float, default=0.0
         Ridge on L; 0 in the paper.
     label_distances : array-like of shape (m, m), optional
-        Distances between the m distinct labels in rising order, instead of \|a - b\| + beta.
+        Distances between the m distinct labels in ascending order, instead of \|a - b\| + beta.
     repair : {"error", "cailliez", "nearest"}, default="error"
-        What to do with label distances that are not Euclidean: refuse, add the smallest sufficient constant,
-        or take the nearest Euclidean ones.
+        What to do with label distances that are not Euclidean: raise, add the smallest sufficient constant, or take
+        the nearest Euclidean ones.
     max_iter : int, default=1000
         Iterations of the solver. The paper does not state its number.
     tol : float, default=1e-6
@@ -73,7 +70,7 @@ class CMDSMetric(LinearMetric):
         state its value. ``solver="fast"``: stop when the predicted decrease is below ``tol`` times the
         objective.
     device : {None, "cpu", "cuda"}, default=None
-        Where ``fit`` computes; None is where X is.
+        Where ``fit`` computes; None is the device of X.
 
     Attributes
     ----------
@@ -90,11 +87,15 @@ class CMDSMetric(LinearMetric):
     label_repair_ : Repair
         What was changed in the label distances, and by how much.
     negative_mass_ : float
-        Share of the spectrum of the given label distances that no points can realise.
+        Fraction of the spectrum of the given label distances that no points can realise.
     objective_, n_iter_, stop_reason_, history_
         Final objective, iterations, why the solver stopped, and its path.
     n_features_in_ : int
-        Number of features; ``feature_names_in_`` where X had names.
+        Number of features; ``feature_names_in_`` if X had names.
+
+    References
+    ----------
+    P. Yu and Q. Li, "Ordinal distance metric learning with MDS for image ranking".
 
     Examples
     --------
@@ -148,7 +149,7 @@ class CMDSMetric(LinearMetric):
         self.device = device
 
     def _learn(self, X: Array, labels: OrdinalLabels) -> None:
-        Y = self._place_labels(X, labels)
+        Y = self._targets(X, labels)
         neighbors = target_neighbors(X, labels.index, self.n_neighbors)
         objective = CMDSObjective(
             X, Y, self._local_term(X, neighbors), alpha=self.alpha, free_scale=self.scale == "free"
@@ -157,7 +158,8 @@ class CMDSMetric(LinearMetric):
         L, c = objective.unpack(result.x)
         self.components_, self.scale_ = backend_of(X).asarray(L, X), float(c)
         other_solver = "" if self.solver == "fast" else ", or use solver='fast'"
-        self._record(result, f"Raise max_iter, scale the features{other_solver}.")
+        self._record(result)
+        self._warn_unless_converged(result, f"Raise max_iter, scale the features{other_solver}.")
         if self.scale == "free":
             self._warn_if_collapsed(objective, X, Y)
 
@@ -177,20 +179,20 @@ class CMDSMetric(LinearMetric):
         check_choice("scale", self.scale, ("free", "fixed"))
         check_choice("repair", self.repair, ("error", "cailliez", "nearest"))
 
-    def _place_labels(self, X: Array, labels: OrdinalLabels) -> Array:
-        """Ideal position of every sample, (n, s): the n × n route at the price of the m × m one."""
+    def _targets(self, X: Array, labels: OrdinalLabels) -> Array:
+        """Return ideal positions (n, s) of the samples; MDS of m labels weighted by counts equals that of n samples."""
         given = self.label_distances
         distances = label_distances(labels.distinct, self.beta) if given is None else given
-        placed = place_labels(distances, self.n_components, labels.counts, self.repair)
-        self.label_repair_, self.negative_mass_ = placed.repair, placed.negative_mass
-        self.label_positions_ = placed.points
+        positions = positions_from_distances(distances, self.n_components, labels.counts, self.repair)
+        self.label_repair_, self.negative_mass_ = positions.repair, positions.negative_mass
+        self.label_positions_ = positions.points
         return backend_of(X).asarray(self.label_positions_, X)[labels.index]
 
-    def _local_term(self, X: Array, neighbors: TargetNeighbors) -> LocalityTerm | None:
+    def _local_term(self, X: Array, neighbors: TargetNeighbors) -> LocalDistanceTerm | None:
         if len(neighbors) == 0 or self.mu == 0:
             return None
         pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
-        return LocalityTerm(pairs, neighbors.squared_distances, self.mu)
+        return LocalDistanceTerm(pairs, neighbors.squared_distances, self.mu)
 
     def _start(self, objective: CMDSObjective, X: Array) -> Array:
         shape = (self.n_components, X.shape[1])
@@ -210,22 +212,22 @@ class CMDSMetric(LinearMetric):
         return objective.pack(given, 1.0)
 
     def _least_squares_start(self, objective: CMDSObjective, X: Array) -> Array:
-        """The minimiser of the fitting term, a little off the saddle it may be for the local one."""
-        # The fitting term is quadratic, and the local one is flat at L = 0: one Newton step from there.
+        """Return the minimiser of the fitting term, moved off a possible saddle point of the local term."""
+        # The fitting term is quadratic and the local one has zero gradient at L = 0: one Newton step from there.
         zero = objective.pack(np.zeros((self.n_components, X.shape[1])), 1.0)
         _, gradient = objective.value_and_gradient(zero, objective.image(zero))
         L = -objective.unpack(objective.precondition(gradient))[0]
         if self.mu == 0:
             return L
-        # Where the fit is perfect, or a row of positions is zero, target neighbours coincide and the local term
-        # has no slope. A thousandth of the principal directions, with a sign that does not depend on axes, has.
+        # With a perfect fit, or a zero column of positions, target neighbours coincide and the gradient of the local
+        # term vanishes. Add a thousandth of the principal directions, with signs invariant to the choice of axes.
         backend, (eigenvalues, basis) = backend_of(X), objective.span()
         rows = min(self.n_components, len(eigenvalues))
         largest = list(range(len(eigenvalues) - 1, len(eigenvalues) - 1 - rows, -1))
         directions = basis[:, largest].T
         skewness = backend.to_numpy(((X @ directions.T) ** 3).sum(axis=0))
-        size = np.linalg.norm(self.label_positions_) / np.sqrt(len(self.label_positions_))
-        step = 1e-3 * size * np.sqrt(len(X) / backend.to_numpy(eigenvalues[largest]))
+        spread = np.linalg.norm(self.label_positions_) / np.sqrt(len(self.label_positions_))
+        step = 1e-3 * spread * np.sqrt(len(X) / backend.to_numpy(eigenvalues[largest]))
         L[:rows] += backend.asarray(np.where(skewness < 0, -step, step), X)[:, None] * directions
         return L
 
@@ -244,21 +246,21 @@ class CMDSMetric(LinearMetric):
         )
 
     def _warn_if_collapsed(self, objective: CMDSObjective, X: Array, Y: Array) -> None:
-        """Say so if c went to zero, or fell while the mapped samples let go of the labels.
+        """Warn if c went to zero, or fell while the mapped samples lost the labels.
 
-        With (L, c) → 0, or L held up by the local term alone, directions survive that have nothing to do with
-        the labels. The share of ‖Z‖² along Y has no units; least squares shows what share is possible.
+        With (L, c) → 0, or L determined by the local term alone, the remaining directions are unrelated to the labels.
+        The fraction of ‖Z‖² along Y is dimensionless; least squares gives the largest possible one.
         """
         if abs(self.scale_) >= 0.5:
             return
         backend, dot = backend_of(X), backend_of(X).dot
         Z = X @ self.components_.T
-        size = float(dot(Z, Z) * dot(Y, Y))
-        reached = float(dot(Z, Y) ** 2 / size) if size > 0 else 0.0
-        # Coordinates in the eigenvectors of the samples are orthogonal, and their squared lengths the eigenvalues.
+        norms = float(dot(Z, Z) * dot(Y, Y))
+        reached = float(dot(Z, Y) ** 2 / norms) if norms > 0 else 0.0
+        # Coordinates in the eigenvectors of the samples are orthogonal, and their squared norms the eigenvalues.
         eigenvalues, basis = objective.span()
-        along = basis.T @ backend.transposed_product(X, Y) / eigenvalues[:, None] ** 0.5
-        possible = float(dot(along, along) / dot(Y, Y))
+        projected = basis.T @ backend.transposed_product(X, Y) / eigenvalues[:, None] ** 0.5
+        possible = float(dot(projected, projected) / dot(Y, Y))
         if reached >= 0.5 * possible and abs(self.scale_) >= 0.01:
             return
         warn_caller(

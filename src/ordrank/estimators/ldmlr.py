@@ -1,4 +1,4 @@
-"""LDMLR, the convex baseline the paper compares itself with."""
+"""LDMLR, the convex baseline of the paper."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from ordrank._types import Array
+from ordrank._protocols import Array
 from ordrank.backend import backend_of
-from ordrank.estimators.labels import OrdinalLabels
-from ordrank.estimators.linear_metric import LinearMetric
-from ordrank.estimators.parameters import check_choice, check_integer, check_number
+from ordrank.estimators._labels import OrdinalLabels
+from ordrank.estimators._linear import LinearMetric
+from ordrank.estimators._validation import check_choice, check_integer, check_number
 from ordrank.geometry import label_distances
 from ordrank.neighbors import target_neighbors
 from ordrank.objectives import LDMLRObjective
@@ -21,15 +21,15 @@ from ordrank.solvers import projected_gradient
 class LDMLR(LinearMetric):
     r"""Linear distance metric learning for ranking (Li et al. 2015).
 
-    Learns A ⪰ 0 that pushes different labels apart, the more the further they differ, and keeps target
-    neighbours at their distance:
+    Learn A ⪰ 0 that increases distances between different labels, with weights that grow with their difference, and
+    keeps the distances of target neighbours:
 
     .. math:: \min_{A\succeq 0}\ -\sum_{ij}\omega_{ij}d_A^2(x_i, x_j)
               + \mu\sum_p\left(d_A^2 - d_I^2\right)^2, \qquad
               \omega_{ij} = (|r_i - r_j| + 1)^p \text{ if } r_i \ne r_j \text{ else } 0
 
-    starting from A = I. Where the differences of target neighbours do not span the differences of labels, as
-    is usual with fewer samples than features, the objective has no minimum and A depends on ``max_iter``.
+    starting from A = I. If the differences of target neighbours do not span the differences of labels, as is common
+    with fewer samples than features, the objective is unbounded and A depends on ``max_iter``.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class LDMLR(LinearMetric):
     tol : float, default=1e-8
         Stop when the relative change of A falls below it.
     device : {None, "cpu", "cuda"}, default=None
-        Where ``fit`` computes; None is where X is.
+        Where ``fit`` computes; None is the device of X.
 
     Attributes
     ----------
@@ -63,7 +63,11 @@ class LDMLR(LinearMetric):
     objective_, n_iter_, stop_reason_, history_
         Final objective, iterations, why the solver stopped, and its path.
     n_features_in_ : int
-        Number of features; ``feature_names_in_`` where X had names.
+        Number of features; ``feature_names_in_`` if X had names.
+
+    References
+    ----------
+    C. Li, Q. Liu, J. Liu and H. Lu, "Ordinal distance metric learning for image ranking", IEEE TNNLS 26(7), 2015.
 
     Examples
     --------
@@ -109,15 +113,16 @@ class LDMLR(LinearMetric):
         scatter = ordinal_scatter(X, labels.index, weights)
         objective = LDMLRObjective(X, scatter, pairs, neighbors.squared_distances, mu=self.mu)
         start = backend_of(X).asarray(np.eye(X.shape[1]), X)
-        # The literal step may run to infinity, where the solver stops and says so.
+        # The unit step may diverge; the solver then stops and reports it.
         with np.errstate(over="ignore", invalid="ignore"):
             result = projected_gradient(objective, start, step=self.step, max_iter=self.max_iter, tol=self.tol)
         self.components_ = _factor(result.x)
         self.bounded_ = _is_bounded(scatter, objective.target_scatter())
-        self._record(result, self._hint())
+        self._record(result)
+        self._warn_unless_converged(result, self._hint())
 
     def _hint(self) -> str:
-        """What to do about an early stop."""
+        """Return advice for a fit that did not converge."""
         if not bool(self.components_.any()):
             return "A is zero: the unit step overshoots on features of this size. Scale them, or use step='exact'."
         if not self.bounded_:
@@ -129,7 +134,7 @@ class LDMLR(LinearMetric):
 
 
 def _factor(A: Array) -> Array:
-    """L with A = LᵀL from the positive eigenvalues of A, largest first; at least one row."""
+    """Return L with A = LᵀL from the positive eigenvalues of A, largest first; at least one row."""
     backend = backend_of(A)
     values, vectors = backend.eigh(A)
     rank = max(1, int((values > values[-1] * len(A) * backend.epsilon(A)).sum()))
@@ -138,9 +143,9 @@ def _factor(A: Array) -> Array:
 
 
 def _is_bounded(scatter: Array, target_scatter: Array) -> bool:
-    """Whether the label scatter C vanishes wherever all target differences do.
+    """Return whether the label scatter C vanishes on the complement of the span of all target differences.
 
-    Along A = vvᵀ with v orthogonal to every δ_p the local term is constant and -vᵀCv is all that changes.
+    Along A = vvᵀ with v orthogonal to every δ_p the local term is constant, and -vᵀCv must not decrease.
     """
     backend = backend_of(scatter)
     rounding = len(scatter) * backend.epsilon(scatter)

@@ -1,133 +1,151 @@
-"""The default model: an order map and as much of the original distance as the order can bear."""
+"""The default model: an ordinal map plus a weighted original distance."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ordrank._types import Array
-from ordrank.backend import as_given, backend_of, is_tensor
+from ordrank._protocols import Array, FloatArray, IntArray
+from ordrank.backend import backend_of
 from ordrank.errors import InputError
-from ordrank.estimators.groups import number_groups
-from ordrank.estimators.learned_metric import check_size, extremes
-from ordrank.estimators.order_fit import OF_THE_MAP, OrderFit
-from ordrank.estimators.order_map import Samples
-from ordrank.estimators.parameters import (
+from ordrank.estimators._base import BaseMetric
+from ordrank.estimators._defaults import DEFAULTS, Defaults
+from ordrank.estimators._label_positions import LabelPositions, positions_from_distances, positions_from_values
+from ordrank.estimators._linear import MahalanobisDistance
+from ordrank.estimators._ordinal.embedding import OrdinalEmbedding
+from ordrank.estimators._ordinal.fit import FitOptions, OrdinalFit, fit_embedding
+from ordrank.estimators._ordinal.solve import LocalTermOptions
+from ordrank.estimators._ordinal.training_data import InMemoryData, TrainingData
+from ordrank.estimators._validation import (
+    apply_weights,
     check_choice,
     check_device,
     check_flag,
+    check_groups,
     check_integer,
     check_number,
+    check_training_data,
+    check_unlabeled,
     is_auto,
 )
-from ordrank.estimators.weights import weigh_samples
 
 
-class OrdinalMetric(OrderFit):
-    r"""Distance that puts a sample at its grade and, inside the grade, similar samples first.
+@dataclass(frozen=True)
+class EmbeddedDistance:
+    """Picklable distance function of two vectors by an ordinal embedding."""
+
+    embedding: OrdinalEmbedding
+
+    def __call__(self, u: ArrayLike, v: ArrayLike) -> float:
+        """Return the distance between u (d,) and v (d,)."""
+        A, B = (np.asarray(x, dtype=np.float64)[None] for x in (u, v))
+        return float(self.embedding.distances(A, B)[0])
+
+
+class OrdinalMetric(BaseMetric):
+    r"""Metric that orders samples by their label and, inside a label, by similarity.
 
     .. math:: d^2(x, x') = \|f(x) - f(x')\|^2 + \lambda^2\|x - x'\|^2
 
-    The order map f sends samples to the ideal positions y of their labels, found by classical MDS of the label
-    distances \|a - b\| + β. It is linear or in the space of a kernel and minimises, for samples and positions of
-    unit mean square,
+    The ordinal map f sends samples to the ideal positions y of their labels, found by classical MDS [4]_ of the label
+    distances \|a - b\| + β. It is linear, or linear in the features of a kernel, and minimises for samples and
+    positions of unit mean square
 
     .. math:: \frac1{2n}\sum_i\|f(x_i) - y_i\|^2
               + \frac{\alpha t}2\left(\|f\|^2 + \nu\,\mathrm{tr}(Z^TGZ)\right)
               + \frac\mu P\sum_p\left(\|f(x_i) - f(x_j)\|^2 - \tau\|x_i - x_j\|^2\right)^2 .
 
-    G is the Laplacian of the neighbour graph of labelled and unlabelled samples, Z the values of f at them before
-    its mean is taken off, p runs over the P pairs of target neighbours. t is the mean square of the features in
-    which f is linear and the middle term is a plain ridge: 1 for a linear map without graph, less with one, so that
-    α and ν have a meaning of their own. With μ = 0 the solution is a closed form, and what would happen without any
-    one sample is known exactly; that is how everything set to ``"auto"`` is chosen, inside the training set. Up to 300
-    samples do not tell for certain which kernel is best: f is then a mean over kernels, each with the ridge that suits
-    it, in proportion to how probable they are. Where there are at most 1500 samples, kernels see them through a lens,
-    shaped by the differences between near samples of one grade and of different grades. Of more, 1500 are drawn to
-    choose by, and all are learned from, a block at a time: X is never copied as a whole and may be a ``numpy.memmap``,
-    except with μ > 0.
-    ``transform`` gives f in the first s columns and λ times the samples of unit size in the other d.
+    G is the Laplacian of the neighbour graph of labelled and unlabelled samples [2]_, Z the values of f at them before
+    centring, and p runs over the P pairs of target neighbours. t is the mean square of the features in which the
+    middle term is a ridge, so that α and ν are dimensionless. With μ = 0 the solution and its leave-one-out errors
+    have a closed form [5]_, by which everything set to ``"auto"`` is selected inside the training set. Up to 300
+    samples f is a mean over kernels, weighted by their posterior probability. Up to 1500 samples the inputs of kernels
+    are rescaled by a local discriminant metric [1]_. Of more samples 1500 are drawn for model selection and all are
+    fitted, one block at a time: X is never copied as a whole and may be a ``numpy.memmap``, except with μ > 0. Above
+    2000 samples kernels have 1000 landmarks [3]_. ``transform`` returns f in the first s columns and, if λ > 0, λ times
+    the normalised samples in d more.
 
     Parameters
     ----------
     n_components : int, optional
-        Dimension s of the order map; by default 2, or 1 for two labels.
+        Dimension s of the ordinal map; by default 2, or 1 for two labels.
     beta : float, default=1.0
-        Added between different labels, in units of the standard deviation of the labels. 0 makes the grades a
-        line (regression), large values make them equally far from each other (classification).
+        β, added to the distance of different labels, in units of the standard deviation of the labels. 0 puts the
+        labels on a line (regression), large values make them equidistant (classification).
     alpha : float or "auto", default="auto"
-        Ridge, relative to the mean square of the features: how smooth f is.
+        α, the ridge relative to the mean square of the features.
     mu : float, default=0.0
-        Weight of the local term, which asks target neighbours to keep their distances in f as well. What is
-        ``"auto"`` is then chosen as for 0.
+        μ, the weight of the local term, which keeps distances of target neighbours in f as well. What is ``"auto"``
+        is then selected as for 0.
     locality : float or "auto", default="auto"
-        λ: the share of the original distance.
+        λ, the appearance weight: how much the original distance counts.
     n_neighbors : int, default=5
         Target neighbours of each sample, for the local term.
-    lens : bool, default=True
-        Whether kernels see the samples, where there are at most 1500, through a lens that brings those of different
-        grades further apart, see :func:`~ordrank.smoothing.lens_of`.
+    discriminant : bool, default=True
+        Whether to rescale the inputs of kernels, for at most 1500 samples, so that samples of different labels are
+        further apart, see :func:`~ordrank.kernel_ridge.local_discriminant_metric`.
     kernel : {"auto", "linear", "rbf"}, default="auto"
-        ``"rbf"`` is a Gaussian and a linear part, see :class:`~ordrank.smoothing.KernelMap`.
+        ``"rbf"`` is a Gaussian plus a linear part, see :class:`~ordrank.kernel_ridge.KernelMap`.
     sharpness : float or "auto", default="auto"
-        Of the Gaussian: the larger, the more local. 1 means that it falls to 1/e at the typical distance of two
-        samples.
+        Inverse squared bandwidth of the Gaussian; with 1 it falls to 1/e at the typical distance of two samples.
     nu : float or "auto", default="auto"
-        Weight of the graph relative to the ridge, for a fit with unlabelled samples. ``"auto"`` uses the graph
-        only where it helps.
+        ν, the weight of the graph relative to the ridge, for a fit with unlabelled samples. ``"auto"`` uses the graph
+        only if it lowers the leave-one-out error.
     tau : float, default=1.0
-        Share of their squared distance that target neighbours should keep in f.
+        τ, the fraction of their squared distance that target neighbours should keep in f.
     class_weight : {"balanced"}, optional
-        Let every label count the same, however many samples it has.
+        Give every label the same total weight.
     label_distances : array-like of shape (m, m), optional
-        Distances between the m distinct labels in rising order, instead of \|a - b\| + β.
+        Distances between the m distinct labels in ascending order, instead of \|a - b\| + β.
     repair : {"error", "cailliez", "nearest"}, default="error"
-        What to do with given label distances that are not Euclidean.
+        What to do if the given label distances are not Euclidean.
     max_iter, tol : int and float, default=200 and 1e-6
-        Of the solver, which is needed for μ > 0 only.
+        Of the solver, used for μ > 0 only.
     random_state : int, RandomState or None, default=0
-        Draws landmarks and samples to validate on where there are more than a few hundred.
+        Draws landmarks and validation samples where there are more than a few hundred.
     device : {None, "cpu", "cuda"}, default=None
-        Where ``fit`` goes over all samples; None is where X is. What is chosen automatically, on at most 1500 samples,
-        and the graph of unlabelled ones are computed on the CPU wherever X is.
+        Where ``fit`` computes with all samples; None is the device of X. Model selection, on at most 1500 samples, and
+        the graph run on the CPU.
 
     Attributes
     ----------
+    ordinal_embedding_ : OrdinalEmbedding
+        The learned map: frozen, without dependence on scikit-learn, with its arrays on the device of X.
     kernel_, sharpness_, alpha_, nu_, locality_, n_components_
-        What was chosen, or given. Of a mean over kernels, the Gaussian with the largest share. Of more than 1500
-        samples the ridge of those that were drawn serves all, and ``alpha_`` is its share of the features of all.
+        Selected or given values; for a mean over kernels, of the Gaussian with the largest weight. Above 1500
+        samples ``alpha_`` is relative to the features of all samples.
     candidates_ : list of Candidate
-        Everything that was tried: recipe, score, leave-one-out displacement, mean error of the grades, and its share
-        in the map; of more than 1500 samples on those that were drawn.
-    mean_, size_ : ndarray of shape (d,) and float
-        Mean and root mean square of the training samples, with which samples are brought to unit size. ``mean_`` and
-        the arrays of f are tensors on the device of X if X was one.
+        All hyperparameters that were scored, with score, leave-one-out distance, MAE and weight in the map.
+    loo_neighbors_ : HeldOutNeighbors or None
+        Leave-one-out neighbours: the nearest neighbours of training samples of positive weight, each held out of the
+        fit, alone or with its group, among all of them or among 1500 that were drawn. None if μ > 0. Like all
+        selection they are without discriminant rescaling, which depends on every label.
+    mean_, scale_ : ndarray of shape (d,) and float
+        Mean and root mean square of the training samples, by which samples are normalised.
     labels_, label_positions_ : ndarray of shape (m,) and (m, s)
         Distinct labels and their ideal positions.
-    order_components_, offset_ : ndarray of shape (s, d) and (s,)
-        Linear part of f: ``order_components_ @ (x - mean_) - offset_``.
-    landmarks_, sharpnesses_, coefficients_ : ndarray of shape (m, d), J numbers, and ndarray of shape (J, m, s)
-        Of a kernel map: for each sharpness ω the Gaussians ``exp(-ω/2 * squared_distance(x, landmarks_)) @
-        coefficients_[j]`` are added, for x of unit size and, like the landmarks, through the lens.
-    lens_directions_, lens_stretches_, lens_size_ : ndarray of shape (r, d) and (r,), and float
-        Of a kernel map: along each of these directions the lens makes differences so many times as large, and leaves
-        them as they are across; then all are divided by the size. No directions without a lens.
-    neighborhoods_ : Neighborhoods
-        Nearest neighbours of training samples (of those with a weight), each left out of the fit, alone or with its
-        group, among all of them or among 1500 that were drawn; only if ``mu`` is 0. They, like all choices, are of a
-        fit without lens: samples that have shaped it would look better than new ones.
-    components_ : ndarray of shape (s + d, d)
+    components_ : ndarray of shape (s + d, d), or (s, d) if λ = 0
         Of a linear map only: ``transform`` is the product with it, up to a constant.
     label_repair_, negative_mass_
-        With ``label_distances``: what was changed in them, and the part of them that no points can realise.
+        What was changed in ``label_distances``, and the part of them that no points can realise; None without.
     objective_, n_iter_, stop_reason_, history_
-        Value of the objective, and what the solver did.
+        Value of the objective, and the solver's run.
     n_features_in_ : int
-        Number of features; ``feature_names_in_`` where X had names.
+        Number of features; ``feature_names_in_`` if X had names.
+
+    References
+    ----------
+    .. [1] T. Hastie and R. Tibshirani, "Discriminant adaptive nearest neighbor classification", IEEE TPAMI 18(6), 1996.
+    .. [2] M. Belkin, P. Niyogi and V. Sindhwani, "Manifold regularization", JMLR 7, 2006.
+    .. [3] C. Williams and M. Seeger, "Using the Nyström method to speed up kernel machines", NIPS 2001.
+    .. [4] W. Torgerson, "Multidimensional scaling: I. Theory and method", Psychometrika 17(4), 1952.
+    .. [5] G. Golub, M. Heath and G. Wahba, "Generalized cross-validation as a method for choosing a good ridge
+           parameter", Technometrics 21(2), 1979.
 
     Examples
     --------
@@ -141,6 +159,8 @@ class OrdinalMetric(OrderFit):
     (2, (60, 10))
     """
 
+    _defaults: ClassVar[Defaults] = DEFAULTS
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -150,7 +170,7 @@ class OrdinalMetric(OrderFit):
         mu: float = 0.0,
         locality: float | Literal["auto"] = "auto",
         n_neighbors: int = 5,
-        lens: bool = True,
+        discriminant: bool = True,
         kernel: Literal["auto", "linear", "rbf"] = "auto",
         sharpness: float | Literal["auto"] = "auto",
         nu: float | Literal["auto"] = "auto",
@@ -169,7 +189,7 @@ class OrdinalMetric(OrderFit):
         self.mu = mu
         self.locality = locality
         self.n_neighbors = n_neighbors
-        self.lens = lens
+        self.discriminant = discriminant
         self.kernel = kernel
         self.sharpness = sharpness
         self.nu = nu
@@ -190,46 +210,63 @@ class OrdinalMetric(OrderFit):
         sample_weight: ArrayLike | Array | None = None,
         groups: ArrayLike | Array | None = None,
     ) -> Self:
-        """Learn the distance.
+        """Learn the metric; if that fails, the estimator does not change.
 
         Parameters
         ----------
         X : array-like or tensor of shape (n, d)
-            Samples; scaled here as a whole, so that only proportions between features matter.
+            Samples. They are scaled as a whole, so only proportions between features matter.
         y : array-like or tensor of shape (n,)
             Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
         unlabeled : array-like or tensor of shape (n_unlabeled, d), optional
-            More samples, without labels. Where they help, they shape the map; at most 4000, drawn at random. Fewer
-            than a tenth of the labelled ones are left out.
+            Samples without labels, used if they lower the error; at most 4000, drawn at random. Fewer than a tenth of
+            the labelled ones are ignored.
         sample_weight : array-like or tensor of shape (n,), optional
-            How much each sample counts in the map; samples of weight 0 are left out. Automatic choices weigh the
-            distances from the positions, but count the mistaken grades of all samples alike.
+            Weights of the samples in the objective and in the scores of candidates. MAEs and the leave-one-out
+            distances in ``candidates_`` are unweighted. Samples of weight 0 are ignored.
         groups : array-like or tensor of shape (n,), optional
-            To whom each sample belongs, for samples that are not independent, if queries will be of others: pictures
-            of patients, where those of new patients are to be graded. Everything is then chosen as if all samples of
-            a group were left out together. Numbers or words.
+            Group of each sample, numbers or words, if samples of a group are dependent and queries will be of other
+            groups (patients, people): groups are then held out as a whole.
 
         Returns
         -------
-        OrdinalMetric
-            Itself.
+        self
         """
         self._check_parameters()
-        samples, labels = self._validated(X, y, self.device)
-        balanced = self.class_weight == "balanced"
-        if groups is not None:
-            groups = number_groups(groups, samples)
-        samples, labels, weights, counted = weigh_samples(samples, labels.on_host(), sample_weight, balanced=balanced)
-        others = self._validated_unlabeled(unlabeled, backend_of(samples).to_numpy(samples[:0]))
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        self.labels_ = labels.distinct
-        self.label_positions_ = self._place(np.bincount(labels.index, weights).astype(np.float64))
-        linear = self.kernel != "rbf"
-        everything = Samples.measured(samples, labels.index, self.label_positions_, weights, linear=linear)
-        self._fit_to(everything, others, rng, None if groups is None else groups[counted])
-        for name in {"mean_", "offset_", *OF_THE_MAP} & vars(self).keys():
-            setattr(self, name, as_given(getattr(self, name), X))
-        return self
+        checked = type(self)(**self.get_params(deep=False))  # records the features; self stays as it was
+        samples, labels = check_training_data(checked, X, y, self.device)
+        groups = None if groups is None else check_groups(groups, samples)
+        samples, labels, weights, rows = apply_weights(
+            samples, labels.on_host(), sample_weight, balanced=self.class_weight == "balanced"
+        )
+        others = check_unlabeled(checked, unlabeled, backend_of(samples).to_numpy(samples[:0]))
+        positions = self._label_positions(labels.distinct, np.bincount(labels.index, weights).astype(np.float64))
+        linear, few = self.kernel != "rbf", self._defaults.selection_samples
+        data = InMemoryData.measure(samples, labels.index, positions.points, weights, linear=linear, few=few)
+        fit = self._fit_embedding(data, labels.distinct, others, None if groups is None else groups[rows])
+        return self._keep(fit, labels.distinct, positions, X)
+
+    def get_mahalanobis_matrix(self) -> Array:
+        """Return A with d² = (x - x′)ᵀA(x - x′), of shape (d, d); raise InputError for a kernel map, which has none."""
+        check_is_fitted(self)
+        if self.kernel_ != "linear":
+            raise InputError(
+                "a kernel map has no Mahalanobis matrix; use transform or pair_distance, or fit with kernel='linear'"
+            )
+        return self.components_.T @ self.components_
+
+    def get_metric(self) -> EmbeddedDistance | MahalanobisDistance:
+        """Return the learned distance as a function of two vectors."""
+        check_is_fitted(self)
+        if self.kernel_ == "rbf":
+            return EmbeddedDistance(self.ordinal_embedding_)
+        L = self.components_
+        return MahalanobisDistance(backend_of(L).to_numpy(L))
+
+    @property
+    def components_(self) -> Array:
+        """Rows of the ordinal map, then, if λ > 0, λ / scale times the identity; only of a linear map."""
+        return self.ordinal_embedding_.components
 
     def _check_parameters(self) -> None:
         check_device(self.device)
@@ -237,35 +274,62 @@ class OrdinalMetric(OrderFit):
             check_integer("n_components", self.n_components, minimum=1)
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
         check_integer("max_iter", self.max_iter, minimum=1)
-        check_number("beta", self.beta, at_least=0)
-        for name in ("mu", "tau", "tol"):
+        for name in ("beta", "mu", "tau", "tol"):
             check_number(name, getattr(self, name), at_least=0)
-        for name, bounds in {
-            "alpha": {"above": 0.0},
-            "sharpness": {"above": 0.0},
-            "nu": {"at_least": 0.0},
-            "locality": {"at_least": 0.0},
-        }.items():
+        for name in ("alpha", "sharpness", "nu", "locality"):
+            bound = "above" if name in ("alpha", "sharpness") else "at_least"
             if not is_auto(getattr(self, name)):
-                check_number(name, getattr(self, name), **bounds)
+                check_number(name, getattr(self, name), **{bound: 0.0})
         check_choice("kernel", self.kernel, ("auto", "linear", "rbf"))
-        check_flag("lens", self.lens)
+        check_flag("discriminant", self.discriminant)
         if self.kernel == "linear" and not is_auto(self.sharpness):
-            raise InputError("sharpness is that of a kernel; use kernel='rbf', or leave it at 'auto'")
+            raise InputError("sharpness belongs to a kernel; use kernel='rbf', or leave it at 'auto'")
         check_choice("repair", self.repair, ("error", "cailliez", "nearest"))
         if self.class_weight is not None:
             check_choice("class_weight", self.class_weight, ("balanced",))
 
-    def _validated_unlabeled(
-        self, unlabeled: ArrayLike | Array | None, none: NDArray[np.floating]
-    ) -> NDArray[np.floating]:
-        """Unlabelled samples on the host, of the type of ``none`` (0, d), which is what they are by default."""
-        if unlabeled is None:
-            return none
-        if is_tensor(unlabeled):
-            unlabeled = backend_of(unlabeled).to_numpy(unlabeled)
-        checks: dict[str, Any] = {"dtype": none.dtype, "ensure_min_samples": 0}
-        others: NDArray[np.floating] = validate_data(self, unlabeled, reset=False, **checks)
-        if len(others):
-            check_size(others, extremes(others))
-        return others
+    def _label_positions(self, labels: FloatArray, weights: FloatArray) -> LabelPositions:
+        """Return ideal positions of the labels, of weighted mean square 1; zero in dimensions they do not fill."""
+        most = len(labels) - 1
+        n_components = self.n_components or min(self._defaults.n_components, most)
+        filled = min(n_components, most)
+        if self.label_distances is None:
+            positions = positions_from_values(labels, filled, self.beta, weights)
+        else:
+            positions = positions_from_distances(self.label_distances, filled, weights, self.repair)
+        return positions.normalized(weights, n_components)
+
+    def _fit_embedding(
+        self, data: TrainingData, labels: FloatArray, unlabeled: NDArray[np.floating], groups: IntArray | None = None
+    ) -> OrdinalFit:
+        local = LocalTermOptions(self.mu, self.tau, self.n_neighbors, self.max_iter, self.tol)
+        options = FitOptions(self.kernel, self.sharpness, self.alpha, self.nu, self.locality, self.discriminant, local)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        fit = fit_embedding(data, labels, options, unlabeled, rng, self._defaults, groups)
+        self._warn_unless_converged(fit.solution, "Raise max_iter, or lower mu.")
+        return fit
+
+    def _keep(self, fit: OrdinalFit, labels: FloatArray, positions: LabelPositions, X: Any) -> Self:
+        """Set all fitted attributes, with the feature names and the device of X."""
+        validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and feature_names_in_
+        self.ordinal_embedding_ = fit.embedding.to_device_of(X)
+        self.labels_, self.label_positions_ = labels, positions.points
+        self.label_repair_, self.negative_mass_ = positions.repair, positions.negative_mass
+        self.mean_, self.scale_ = self.ordinal_embedding_.mean, fit.embedding.scale
+        self.n_components_, self.locality_ = fit.embedding.n_components, fit.embedding.locality
+        selected = fit.hyperparameters
+        self.kernel_ = "linear" if selected.sharpness is None else "rbf"
+        self.sharpness_, self.nu_, self.alpha_ = selected.sharpness, selected.nu, selected.alpha
+        self.candidates_, self.loo_neighbors_ = fit.candidates, fit.loo_neighbors
+        self._record(fit.solution)
+        return self
+
+    def _embed(self, X: Array) -> Array:
+        return self.ordinal_embedding_.transform(X)
+
+    def _distances(self, A: Array, B: Array) -> Array:
+        return self.ordinal_embedding_.distances(A, B)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.ordinal_embedding_.n_features_out

@@ -1,4 +1,4 @@
-"""Grading and ranking with a learned distance."""
+"""Grading and ranking by nearest neighbours in a learned metric."""
 
 from __future__ import annotations
 
@@ -9,45 +9,53 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ordrank._types import Array, FloatArray, IntArray, Ranking
-from ordrank.backend import as_given, backend_of, is_tensor
-from ordrank.errors import InputError, NeighborsCappedWarning, warn_caller
-from ordrank.estimators.ballots import VOTE_WEIGHTS, better_than_one_grade, choose_votes, numbers_of_votes
-from ordrank.estimators.groups import largest_group, number_groups
-from ordrank.estimators.labels import OrdinalLabels, encode_labels, ordinal_labels
-from ordrank.estimators.left_out import fit_metric, left_out_neighborhoods, nearest_on_host
+from ordrank._protocols import Array, FloatArray, IntArray, Ranking
+from ordrank.backend import backend_of, convert_like, is_tensor
+from ordrank.errors import InputError, warn_caller
+from ordrank.estimators._defaults import DEFAULTS, Defaults
+from ordrank.estimators._knn_selection import VOTE_WEIGHTS, beats_constant, candidate_k, select_votes
+from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_labels
+from ordrank.estimators._out_of_fold import fit_metric, held_out_neighbors, nearest_on_host
+from ordrank.estimators._validation import (
+    check_choice,
+    check_finite_tensor,
+    check_groups,
+    check_integer,
+    check_tensor,
+    check_tensor_labels,
+    largest_group,
+    warn_if_all_vote,
+)
 from ordrank.estimators.ordinal_metric import OrdinalMetric
-from ordrank.estimators.parameters import check_choice, check_integer
-from ordrank.estimators.tensors import checked_labels, checked_tensor, finite_tensor
-from ordrank.votes import count_votes
+from ordrank.metrics import nearest_label
+from ordrank.neighbors.voting import count_votes
 
-_NO_BETTER = (
-    "samples of a group that was left out are not graded better than by one grade for all: nothing that was learned "
-    "holds for other groups, so all samples vote. Learn from more groups, or give n_neighbors"
+_NO_BETTER_THAN_CONSTANT = (
+    "samples of held-out groups are not predicted better than by one grade for all: nothing that was learned holds for "
+    "other groups, so all samples vote. Train on more groups, or set n_neighbors"
 )
 _LENIENT: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
 
 
 class OrdinalRanker(RegressorMixin, BaseEstimator):
-    """Any metric with nearest neighbours: the grade of a query, and the most relevant samples in order.
+    """Nearest neighbours in any metric: the grade of a query, and the most relevant samples in order.
 
     Parameters
     ----------
     metric : estimator, optional
-        A transformer whose output space has the wanted Euclidean distance, for example ``CMDSMetric``,
-        ``LDMLR``, a pipeline that ends in one, or ``"passthrough"`` for the distance of the features
-        themselves. It is cloned and fitted. By default :class:`OrdinalMetric`.
+        A transformer to a space with the metric as Euclidean distance, for example ``CMDSMetric``, ``LDMLR``, a
+        pipeline that ends in one, or ``"passthrough"`` for the distance of the features. It is cloned and fitted. By
+        default :class:`OrdinalMetric`.
     n_neighbors : int or "auto", default="auto"
-        Neighbours that vote on the grade: by default a third of the training samples, at most 101, unless
-        fewer clearly mistake fewer grades of samples that were left out of the fit. A metric other than the
-        default is fitted five times more for that. With groups that are graded no better than by one grade for all,
-        all samples vote.
+        Neighbours that vote on the grade: by default a third of the training samples, at most 101, unless fewer have
+        a significantly lower MAE on samples held out of the fit. A metric other than the default is fitted five more
+        times for that. If held-out groups are predicted no better than by one grade for all, all samples vote.
     aggregate : {"median", "mean"}, default="median"
-        How votes become a grade. The median minimises the absolute error and is always one of the grades;
-        between two equal halves the lower grade is taken.
+        How votes become a grade. The median minimises the absolute error and is always one of the grades, the lower
+        one of two.
     weights : {"auto", "distance", "uniform"}, default="auto"
-        Votes count one over their distance, or all the same. ``"auto"`` is the distance, unless uniform votes
-        clearly mistake fewer grades.
+        Weight of a vote: one over the distance, or 1. ``"auto"`` is the distance, unless uniform votes have a
+        significantly lower MAE.
 
     Attributes
     ----------
@@ -58,10 +66,10 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
     labels_ : ndarray of shape (m,)
         Distinct labels as given to ``fit``: numbers, or names in their order.
     embedding_ : ndarray of shape (n, s)
-        Training samples in the space of the metric; a tensor on the device of X if X was one. Neighbours are looked
-        for where it is.
+        Training samples in the space of the metric; a tensor on the device of X if X was one. Neighbours are searched
+        on that device.
     n_features_in_ : int
-        Number of features; ``feature_names_in_`` where X had names.
+        Number of features; ``feature_names_in_`` if X had names.
 
     Examples
     --------
@@ -105,38 +113,37 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         y : array-like or tensor of shape (n,)
             Ordered labels: numbers, whose gaps count, or an ordered pandas categorical.
         unlabeled : array-like or tensor of shape (n_unlabeled, d), optional
-            More samples, without labels, for a metric that learns from them. They are not ranked.
+            Samples without labels, for a metric that learns from them. They are not ranked.
         groups : array-like or tensor of shape (n,), optional
-            To whom each sample belongs, if queries will be of others: pictures of patients, where those of new
-            patients are to be graded. Choices are then made as if all samples of a group were left out together.
+            Group of each sample, if queries will be of other groups (patients, people): groups are then held out as
+            a whole.
 
         Returns
         -------
-        OrdinalRanker
-            Itself.
+        self
         """
         self._check_parameters()
         values, names = encode_labels(y)
-        # The metric sees X as it came, be it a data frame or with gaps that its pipeline fills: here only the
-        # labels, the shape and the names are checked.
+        # The metric gets X unchanged, perhaps a data frame or with missing values that its pipeline imputes: here
+        # only labels, shape and names are checked.
         if is_tensor(X):
-            checked = checked_tensor(self, X, reset=True, ensure_min_samples=2, ensure_all_finite=False)
-            values = checked_labels(values, checked)
+            checked = check_tensor(self, X, reset=True, ensure_min_samples=2, ensure_all_finite=False)
+            values = check_tensor_labels(values, checked)
         else:
             checked, values = validate_data(self, X, values, y_numeric=True, ensure_min_samples=2, **_LENIENT)
         self._labels: OrdinalLabels = ordinal_labels(values, names).on_host()
         self.labels_ = self._labels.decode(self._labels.distinct)
         if unlabeled is not None:
             self._check_shape(unlabeled, ensure_min_samples=0)
-        numbers = None if groups is None else number_groups(groups, checked)
+        numbers = None if groups is None else check_groups(groups, checked)
         self.metric_ = self._unfitted_metric()
         fit_metric(self.metric_, X, self._labels.values, unlabeled, numbers)
         self.embedding_ = self._embed(X)
-        self._choose_votes(X if hasattr(X, "iloc") else checked, unlabeled, numbers)
+        self._select_votes(X if hasattr(X, "iloc") else checked, unlabeled, numbers)
         return self
 
     def predict(self, X: ArrayLike | Array) -> Array:
-        """Estimated grade of each query.
+        """Return the estimated grade of each query.
 
         Parameters
         ----------
@@ -145,27 +152,27 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_queries,)
-            Numbers, in a tensor on the same device if X is one; for an ordered categorical the names of the (nearest)
+            Numbers, in a tensor on the same device if X is one; for an ordered categorical the names of the nearest
             grades.
         """
         return self._decoded(self._grade(self._queries(X)), X)
 
     def rank(self, X: ArrayLike | Array, k: int = 10, *, within_grade: bool = False) -> Ranking:
-        """Most relevant training samples for each query, nearest first.
+        """Return the most relevant training samples for each query, nearest first.
 
         Parameters
         ----------
         X : array-like or tensor of shape (n_queries, d)
         k : int, default=10
-            How many; no more than there are training samples are returned.
+            At most the number of training samples.
         within_grade : bool, default=False
-            Only samples of the query's estimated grade (the label nearest to the estimate). Rows of grades
-            with fewer than k samples are filled up with -1.
+            Only samples of the query's estimated grade (the label nearest to the estimate). Rows of grades with fewer
+            than k samples are padded with -1.
 
         Returns
         -------
         Ranking
-            Of tensors on the same device if X is one, but for names.
+            With tensors on the same device if X is one, except for names.
         """
         check_integer("k", k, minimum=1)
         queries = self._queries(X)
@@ -175,11 +182,11 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         else:
             indices, distances = self._nearest(queries, k)
         values = np.where(indices < 0, np.nan, self._labels.values[indices])
-        return Ranking(as_given(indices, X), as_given(distances, X), self._decoded(values, X))
+        return Ranking(convert_like(indices, X), convert_like(distances, X), self._decoded(values, X))
 
     def score(self, X: ArrayLike | Array, y: ArrayLike | Array, sample_weight: ArrayLike | None = None) -> float:
-        """Coefficient of determination R² of the estimated grades, as for every scikit-learn regressor."""
-        from sklearn.metrics import r2_score  # late: it loads much that nobody else needs
+        """Return the coefficient of determination R² of the estimated grades."""
+        from sklearn.metrics import r2_score  # late: slow to import
 
         queries = self._queries(X)
         values = self._labels.encode(y)
@@ -198,55 +205,55 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             return self.metric
         return OrdinalMetric() if self.metric is None else clone(self.metric)
 
-    def _choose_votes(self, X: Any, unlabeled: Any, groups: IntArray | None) -> None:
-        """Set how many neighbours vote, and with which weights, from samples left out of the fit."""
-        n_samples, together = len(self.embedding_), largest_group(groups)
-        numbers = numbers_of_votes(n_samples, together) if self.n_neighbors == "auto" else [self.n_neighbors]
-        kinds = VOTE_WEIGHTS if self.weights == "auto" else [self.weights]
-        self.n_neighbors_, self.weights_ = numbers[-1], kinds[-1]
-        if numbers[-1] > n_samples:
-            warn_caller(
-                f"n_neighbors={numbers[-1]} is more than the {n_samples} samples; all of them vote",
-                NeighborsCappedWarning,
-            )
-        if len(numbers) * len(kinds) == 1:
+    def _select_votes(self, X: Any, unlabeled: Any, groups: IntArray | None) -> None:
+        """Set the number of voting neighbours and their weights by samples held out of the fit."""
+        n_samples, n_held_out = len(self.embedding_), largest_group(groups)
+        defaults: Defaults = getattr(self.metric_, "_defaults", DEFAULTS)
+        candidates = candidate_k(n_samples, n_held_out, defaults) if self.n_neighbors == "auto" else [self.n_neighbors]
+        weights = VOTE_WEIGHTS if self.weights == "auto" else [self.weights]
+        self.n_neighbors_, self.weights_ = candidates[-1], weights[-1]
+        warn_if_all_vote(candidates[-1], n_samples)
+        if len(candidates) * len(weights) == 1:
             return
-        most, labels = min(numbers[-1], n_samples - together), self._labels.values
-        near = left_out_neighborhoods(self.metric_, self.embedding_, X, self._labels, unlabeled, groups, most)
-        if near is None:
+        k, labels = min(candidates[-1], n_samples - n_held_out), self._labels.values
+        neighbors = held_out_neighbors(self.metric_, self.embedding_, X, self._labels, unlabeled, groups, k, defaults)
+        if neighbors is None:
             return
-        way = choose_votes(near, labels, numbers, kinds, aggregate=self.aggregate)
-        self.n_neighbors_, self.weights_ = way
+        k, weight = select_votes(neighbors, labels, candidates, weights, aggregate=self.aggregate, defaults=defaults)
+        self.n_neighbors_, self.weights_ = k, weight
         if groups is None or self.n_neighbors != "auto":
             return
-        if not better_than_one_grade(near, labels, groups, way, aggregate=self.aggregate):
-            self.n_neighbors_, self.weights_ = n_samples, kinds[0]
-            warn_caller(_NO_BETTER, UserWarning)
+        errors = neighbors.errors(labels, k, aggregate=self.aggregate, weights=weight)
+        if not beats_constant(errors, neighbors.rows, labels, groups, self.aggregate, defaults):
+            self.n_neighbors_, self.weights_ = n_samples, weights[0]
+            warn_caller(_NO_BETTER_THAN_CONSTANT, UserWarning)
 
     def _embed(self, X: ArrayLike | Array) -> Array:
-        """Samples in the space of the metric, checked."""
+        """Return checked samples in the space of the metric."""
         embedded = X if isinstance(self.metric_, str) else self.metric_.transform(X)
-        return finite_tensor(embedded) if is_tensor(embedded) else check_array(embedded, dtype=[np.float64, np.float32])
+        if is_tensor(embedded):
+            return check_finite_tensor(embedded)
+        return check_array(embedded, dtype=[np.float64, np.float32])
 
     def _queries(self, X: ArrayLike | Array) -> Array:
-        """Queries in the space of the metric, where the training samples are."""
+        """Return queries in the space of the metric, on the device of the training samples."""
         check_is_fitted(self)
         self._check_shape(X)
-        return as_given(self._embed(X), self.embedding_)
+        return convert_like(self._embed(X), self.embedding_)
 
     def _check_shape(self, X: ArrayLike | Array, *, ensure_min_samples: int = 1) -> None:
-        """Refuse samples with other features than those of the fit."""
+        """Raise ValueError if the features differ from the fit."""
         if is_tensor(X):
-            checked_tensor(self, X, reset=False, ensure_min_samples=ensure_min_samples, ensure_all_finite=False)
+            check_tensor(self, X, reset=False, ensure_min_samples=ensure_min_samples, ensure_all_finite=False)
         else:
             validate_data(self, X, reset=False, ensure_min_samples=ensure_min_samples, **_LENIENT)
 
     def _decoded(self, values: FloatArray, X: ArrayLike | Array) -> Array:
-        """Values as the user knows them, in the kind of X where they are numbers."""
-        return as_given(values, X) if self._labels.names is None else self._labels.decode(values)
+        """Return names, or numbers as an array or tensor like X."""
+        return convert_like(values, X) if self._labels.names is None else self._labels.decode(values)
 
     def _nearest(self, queries: Array, k: int, members: IntArray | None = None) -> tuple[IntArray, FloatArray]:
-        """Nearest training samples of each query, or those among some ``members``, and their distances."""
+        """Return the nearest training samples of each query, or the nearest ``members``, and their distances."""
         points = self.embedding_
         if members is None:
             return nearest_on_host(points, queries, k)
@@ -254,18 +261,16 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         return members[indices], distances
 
     def _grade(self, queries: Array) -> FloatArray:
-        """Votes of the nearest neighbours, as a number for each query."""
+        """Return the vote of the nearest neighbours, a number for each query."""
         indices, distances = self._nearest(queries, min(self.n_neighbors_, len(self.embedding_)))
         return count_votes(self._labels.values[indices], distances, aggregate=self.aggregate, weights=self.weights_)
 
     def _rank_within_grade(self, queries: Array, k: int) -> tuple[IntArray, FloatArray]:
-        grades = self._grade(queries)
-        nearest_label = np.abs(grades[:, None] - self._labels.distinct[None, :]).argmin(axis=1)
+        nearest = nearest_label(self._labels.distinct, self._grade(queries))
         indices = np.full((len(queries), k), -1, dtype=np.int64)
         distances = np.full((len(queries), k), np.inf)
-        for label in np.unique(nearest_label):
-            asking = np.flatnonzero(nearest_label == label)
-            members = np.flatnonzero(self._labels.index == label)
-            found, asked = min(k, len(members)), queries[backend_of(queries).indices(asking, queries)]
-            indices[asking, :found], distances[asking, :found] = self._nearest(asked, found, members)
+        for label in np.unique(nearest):
+            rows, members = np.flatnonzero(nearest == label), np.flatnonzero(self._labels.index == label)
+            found, of_label = min(k, len(members)), queries[backend_of(queries).indices(rows, queries)]
+            indices[rows, :found], distances[rows, :found] = self._nearest(of_label, found, members)
         return indices, distances

@@ -1,11 +1,11 @@
-"""Extractors by name: our own, and those that other packages bring along."""
+"""Extractors by name: built in, or entry points of other packages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ordrank._types import Extractor
+from ordrank._protocols import Extractor
 from ordrank.errors import InputError
 from ordrank.features.hog import Hog
 from ordrank.features.onnx import OnnxNetwork
@@ -18,25 +18,25 @@ ENTRY_POINTS = "ordrank.features"
 
 
 def find_extractor(spec: str) -> Extractor:
-    """Build the extractor that a user names.
+    """Return the extractor of a specification.
 
     Parameters
     ----------
     spec : str
-        ``pixels``, ``pixels:48``, ``pixels:48,grey``, ``hog``, ``hog:96``, ``onnx:FILE``, or the name of an
-        entry point of the group ``ordrank.features``, with or without options after a colon. The entry point
-        is called with these options, a str, and returns an :class:`ordrank._types.Extractor`.
+        ``pixels``, ``pixels:48``, ``pixels:48,grey``, ``hog``, ``hog:96``, ``onnx:FILE``, or the name of an entry
+        point of the group ``ordrank.features``, which is called with the options after the colon, a str, and returns
+        an :class:`ordrank._protocols.Extractor`.
     """
     name, _, options = spec.partition(":")
-    if name in _OWN:
-        return _OWN[name](options)
-    from importlib.metadata import entry_points  # loads a lot, which our own do without
+    if name in _BUILT_IN:
+        return _BUILT_IN[name](options)
+    from importlib.metadata import entry_points  # slow to import
 
-    foreign = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    if name not in foreign:
-        there = ", ".join([*_OWN, *sorted(set(foreign) - set(_OWN))])
-        raise InputError(f"there are no features called {name!r}; there are {there}")
-    return _build(foreign[name], options)
+    external = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if name not in external:
+        known = ", ".join([*_BUILT_IN, *sorted(set(external) - set(_BUILT_IN))])
+        raise InputError(f"there are no features called {name!r}; there are {known}")
+    return _build(external[name], options)
 
 
 def _pixels(options: str) -> Extractor:
@@ -58,39 +58,25 @@ def _onnx(options: str) -> Extractor:
 
 def _size(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise InputError(f"{name}:{text} is not understood: the size is a whole number, such as {name}:64")
-    return int(text[:9])  # more digits are out of range as well
+        raise InputError(f"{name}:{text} is not understood: the size must be an integer, such as {name}:64")
+    return int(text[:9])  # longer numbers are out of range as well
 
 
-_OWN: dict[str, Callable[[str], Extractor]] = {"pixels": _pixels, "hog": _hog, "onnx": _onnx}
+_BUILT_IN: dict[str, Callable[[str], Extractor]] = {"pixels": _pixels, "hog": _hog, "onnx": _onnx}
 
 
 def _build(point: EntryPoint, options: str) -> Extractor:
-    """Let another package build its extractor, and look whether it is one."""
+    """Build the extractor of another package and check it."""
     try:
         extractor = point.load()(options)
     except InputError:
         raise
     except Exception as error:
         raise InputError(f"the features {point.name!r} ({point.value}) cannot be set up: {error}") from error
-    for part, meant, fits in _PARTS:
-        if not fits(getattr(extractor, part, None)):
-            raise InputError(f"the features {point.name!r} ({point.value}) lack {part!r}, {meant}")
+    kinds: dict[str, Any] = {"name": str, "dim": int, "fingerprint": str, "side": int}
+    values = {attribute: getattr(extractor, attribute, None) for attribute in kinds}
+    wrong = [a for a, kind in kinds.items() if not isinstance(values[a], kind) or values[a] <= kind()]  # "" or 0
+    if wrong or not callable(getattr(extractor, "extract", None)):
+        missing = ", ".join(wrong) or "extract"
+        raise InputError(f"the features {point.name!r} ({point.value}) lack a valid {missing}")
     return extractor  # type: ignore[no-any-return]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value > 0
-
-
-_PARTS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
-    ("name", "a text", _is_text),
-    ("dim", "a positive whole number", _is_count),
-    ("fingerprint", "a text", _is_text),
-    ("side", "a positive whole number", _is_count),
-    ("extract", "a method", callable),
-)

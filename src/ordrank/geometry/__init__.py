@@ -1,4 +1,4 @@
-"""From ordered labels to distances, and from distances to points."""
+"""Distances between ordered labels, Euclidean distance matrices and classical scaling."""
 
 from ordrank.geometry.cmds import Embedding, classical_mds, embed_labels, label_embedding
 from ordrank.geometry.edm import (

@@ -10,26 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
 
-from ordrank._types import FloatArray
+from ordrank._protocols import FloatArray
 from ordrank.errors import InputError
 
 
 def label_distances(labels: ArrayLike, beta: float = 1.0) -> FloatArray:
-    r"""Distances between distinct ordinal labels, equation (5) of the paper before squaring.
+    r"""Return distances between distinct ordinal labels, equation (5) of the paper before squaring.
 
     .. math:: \delta_{ij} = |a_i - a_j| + \beta \; (i \ne j), \qquad \delta_{ii} = 0
+
+    Their squares are a Euclidean distance matrix for every beta >= 0.
 
     Parameters
     ----------
     labels : array-like of shape (m,)
-        Distinct label values, in any order; gaps count as distances.
     beta : float, default=1.0
-        Added between any two different labels. Every beta >= 0 gives a Euclidean distance matrix.
-
-    Returns
-    -------
-    ndarray of shape (m, m)
-        Distances, not squared.
     """
     a = np.asarray(labels, dtype=np.float64)
     distances = np.abs(a[:, None] - a[None, :]) + beta
@@ -43,12 +38,12 @@ def label_distances(labels: ArrayLike, beta: float = 1.0) -> FloatArray:
 
 
 def squared_distances(points: ArrayLike) -> FloatArray:
-    """EDM of the rows of ``points``: (n, s) -> (n, n), by direct differences, so that none is negative."""
+    """Return the EDM (n, n) of points (n, s), by direct differences, so that none is negative."""
     return np.asarray(squareform(pdist(np.asarray(points, dtype=np.float64), "sqeuclidean")))
 
 
 def double_center(D: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """B = -½ J D Jᵀ with J = I - 1wᵀ; w = 1/n without weights. O(n²), J is never formed."""
+    """Return B = -½ J D Jᵀ with J = I - 1wᵀ, w = 1/n without weights, in O(n²)."""
     share = np.full(len(D), 1 / len(D)) if weights is None else weights / weights.sum()
     column_means = share @ D
     B = -0.5 * (D - column_means[None, :] - column_means[:, None] + column_means @ share)
@@ -56,7 +51,7 @@ def double_center(D: FloatArray, weights: FloatArray | None = None) -> FloatArra
 
 
 def check_distance_matrix(D: ArrayLike, name: str = "D") -> FloatArray:
-    """Return D as a float64 array, or say why it cannot hold distances: square, finite, symmetric, >= 0."""
+    """Return D in float64; raise InputError unless it is square, finite, symmetric, >= 0, with zero diagonal."""
     try:
         matrix = np.array(D, dtype=np.float64)
     except (TypeError, ValueError):
@@ -78,30 +73,20 @@ def check_distance_matrix(D: ArrayLike, name: str = "D") -> FloatArray:
 
 
 def smallest_eigenvalue(D: FloatArray) -> float:
-    """Smallest eigenvalue of B = -½ J D J; negative if and only if D is no EDM (up to rounding)."""
+    """Return the smallest eigenvalue of -½ J D J; negative if and only if D is not an EDM (up to rounding)."""
     return float(np.linalg.eigvalsh(double_center(D))[0])
 
 
 def is_edm(D: ArrayLike, rtol: float = 1e-10) -> bool:
-    """Whether D holds the squared distances of some points.
-
-    Parameters
-    ----------
-    D : array-like of shape (n, n)
-        Squared distances.
-    rtol : float
-        Eigenvalues of -½ J D J down to ``-rtol * n * max(D)`` are taken for rounding.
-    """
+    """Return whether D is an EDM; eigenvalues of -½ J D J down to ``-rtol * n * max(D)`` count as rounding."""
     matrix = check_distance_matrix(D)
     return bool(smallest_eigenvalue(matrix) >= -rtol * len(matrix) * matrix.max(initial=0.0))
 
 
 def beta_bound(labels: ArrayLike) -> float:
-    r"""Theorem 1's sufficient bound: D is an EDM for every :math:`\beta \ge -4\mu_0`.
+    """Return the bound of Theorem 1, -4μ₀ with the smallest eigenvalue μ₀ of ``-½ J (|a_i - a_j|) J``.
 
-    :math:`\mu_0` is the smallest eigenvalue of :math:`-\tfrac12 J\bar\Delta^{1/2}J`,
-    :math:`\bar\Delta^{1/2} = (|a_i - a_j|)`. Since |a - b| is of negative type that matrix is positive
-    semidefinite, and singular along the vector of ones: the bound is 0 for every label set, up to rounding.
+    Distances ``|a - b| + β`` are Euclidean for every larger β. Since ``|a - b|`` is of negative type, the bound is 0
+    for every label set, up to rounding.
     """
-    distances = label_distances(labels, beta=0.0)
-    return -4.0 * smallest_eigenvalue(distances)
+    return -4.0 * smallest_eigenvalue(label_distances(labels, beta=0.0))

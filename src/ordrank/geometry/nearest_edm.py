@@ -1,4 +1,4 @@
-"""What to do with distances that no points can realise: an additive constant, or the nearest EDM."""
+"""Repair of non-Euclidean distances: an additive constant, or the nearest EDM."""
 
 from __future__ import annotations
 
@@ -10,31 +10,22 @@ import scipy.linalg
 import scipy.sparse.linalg
 from numpy.typing import ArrayLike
 
-from ordrank._types import FloatArray
+from ordrank._protocols import FloatArray
 from ordrank.errors import NotEuclideanError
 from ordrank.geometry.edm import check_distance_matrix, double_center, is_edm, smallest_eigenvalue
+
+_TOLERANCE = 1e-12  # largest norm of the diagonal of the nearest EDM, relative to the given matrix
+_MAX_STEPS = 200  # of Newton's method
 
 
 @dataclass(frozen=True)
 class Repair:
-    """Squared distances made Euclidean, and what it took.
+    """A repaired distance matrix and the change that was needed."""
 
-    Attributes
-    ----------
-    D : ndarray of shape (m, m)
-        A Euclidean distance matrix (squared distances).
-    method : {"none", "cailliez", "nearest"}
-        What was done.
-    constant : float
-        What was added to every distance between different labels (``"cailliez"``), else 0.
-    relative_change : float
-        ‖D - D_given‖ / ‖D_given‖ in Frobenius norm.
-    """
-
-    D: FloatArray
-    method: str
-    constant: float
-    relative_change: float
+    D: FloatArray  # (m, m), an EDM (squared distances)
+    method: str  # "none", "cailliez" or "nearest"
+    constant: float  # added to every distance between different labels by "cailliez", else 0
+    relative_change: float  # ‖D - D_given‖ / ‖D_given‖ in Frobenius norm
 
 
 def repair_distances(distances: ArrayLike, method: Literal["error", "cailliez", "nearest"]) -> Repair:
@@ -45,8 +36,8 @@ def repair_distances(distances: ArrayLike, method: Literal["error", "cailliez", 
     distances : array-like of shape (m, m)
         Distances, not squared. Euclidean ones are returned squared and unchanged.
     method : {"error", "cailliez", "nearest"}
-        For distances that are not Euclidean: refuse; add the smallest constant that makes them so; or take
-        the nearest EDM in Frobenius norm (of squared distances).
+        For non-Euclidean distances: raise NotEuclideanError, add the smallest sufficient constant, or take the
+        nearest EDM in Frobenius norm (of squared distances).
     """
     given = check_distance_matrix(distances, "label_distances")
     D = given**2
@@ -71,17 +62,15 @@ def repair_distances(distances: ArrayLike, method: Literal["error", "cailliez", 
 
 
 def cailliez_constant(distances: ArrayLike) -> float:
-    r"""Smallest c >= 0 such that :math:`(\delta_{ij} + c)^2`, :math:`i \ne j`, and all larger ones are EDMs.
+    r"""Return the smallest c >= 0 such that :math:`(\delta_{ij} + c)^2`, :math:`i \ne j`, and all larger ones are EDMs.
 
-    The largest real eigenvalue of (Cailliez 1983)
+    It is the largest real eigenvalue of (F. Cailliez, "The analytical solution of the additive constant problem",
+    Psychometrika 48(2), 1983)
 
     .. math:: \begin{pmatrix} 0 & 2B(\Delta) \\ -I & -4B(\Delta^{1/2}) \end{pmatrix},
               \qquad B(M) = -\tfrac12 JMJ .
 
-    Parameters
-    ----------
-    distances : array-like of shape (m, m)
-        Distances, not squared.
+    ``distances`` (m, m) are not squared.
     """
     delta = check_distance_matrix(distances, "distances")
     m = len(delta)
@@ -94,28 +83,20 @@ def cailliez_constant(distances: ArrayLike) -> float:
     return max(0.0, float(real.max(initial=0.0)))
 
 
-def nearest_edm(D: ArrayLike, *, tol: float = 1e-12, max_iter: int = 200) -> FloatArray:
-    r"""Euclidean distance matrix nearest to D in Frobenius norm.
+def nearest_edm(D: ArrayLike) -> FloatArray:
+    r"""Return the EDM nearest to D in Frobenius norm.
 
     Solves :math:`\min \tfrac12\|X - D\|^2` over hollow X that are negative semidefinite on
-    :math:`\mathbf 1^\perp` through its dual in m unknowns (Qi 2013): with
+    :math:`\mathbf 1^\perp` through its dual in m unknowns: with
     :math:`\Pi(A) = A - \Pi_+(JAJ)`, find y such that the diagonal of
     :math:`X(y) = \Pi(D + \mathrm{Diag}\,y)` vanishes. A semismooth Newton method with a line search on the
-    dual converges quadratically.
+    dual converges quadratically (H. Qi, "A semismooth Newton method for the nearest Euclidean distance matrix
+    problem", SIAM J. Matrix Anal. Appl. 34(1), 2013).
 
     Parameters
     ----------
     D : array-like of shape (m, m)
-        Symmetric, non-negative, zero diagonal: squared dissimilarities.
-    tol : float
-        Largest norm of the diagonal of X, relative to ‖D‖.
-    max_iter : int
-        Newton steps.
-
-    Returns
-    -------
-    ndarray of shape (m, m)
-        The nearest EDM.
+        Squared dissimilarities.
     """
     target = check_distance_matrix(D)
     size = np.linalg.norm(target)
@@ -123,8 +104,8 @@ def nearest_edm(D: ArrayLike, *, tol: float = 1e-12, max_iter: int = 200) -> Flo
         return target
     y = np.zeros(len(target))
     point = _DualPoint(target / size, y)
-    for _ in range(max_iter):
-        if np.linalg.norm(point.gradient) <= tol:
+    for _ in range(_MAX_STEPS):
+        if np.linalg.norm(point.gradient) <= _TOLERANCE:
             break
         direction = point.newton_direction()
         slope = point.gradient @ direction
@@ -135,8 +116,8 @@ def nearest_edm(D: ArrayLike, *, tol: float = 1e-12, max_iter: int = 200) -> Flo
         y, point = y + step * direction, trial
     else:
         raise NotEuclideanError(
-            f"the nearest Euclidean matrix was not found in {max_iter} steps (residual "
-            f"{np.linalg.norm(point.gradient):.1e}); are the distances of very different sizes?"
+            f"the nearest Euclidean matrix was not found in {_MAX_STEPS} steps (residual "
+            f"{np.linalg.norm(point.gradient):.1e}); are the distances of very different magnitude?"
         )
     nearest = point.X * size
     np.fill_diagonal(nearest, 0.0)
@@ -162,18 +143,18 @@ class _DualPoint:
 
         def jacobian(h: FloatArray) -> FloatArray:
             inner = weights * (centred.T @ (h[:, None] * centred))
-            moved = ((self._vectors @ inner) * self._vectors).sum(axis=1)  # diag(P inner Pᵀ)
-            return np.asarray((1 + regularisation) * h - moved)
+            projected = ((self._vectors @ inner) * self._vectors).sum(axis=1)  # diag(P inner Pᵀ)
+            return np.asarray((1 + regularisation) * h - projected)
 
         m = len(self.gradient)
         operator = scipy.sparse.linalg.LinearOperator((m, m), matvec=jacobian, dtype=np.float64)
         direction, _ = scipy.sparse.linalg.cg(operator, -self.gradient, rtol=1e-4, maxiter=10 * m)
-        # Truncated conjugate gradients always descend; a zero answer means there is nothing left to gain.
+        # Truncated conjugate gradients always give a descent direction, unless they return zero.
         return np.asarray(direction if np.any(direction) else -self.gradient)
 
 
 def _divided_differences(values: FloatArray) -> FloatArray:
-    """(λᵢ⁺ - λⱼ⁺)/(λᵢ - λⱼ): the derivative of λ → λ⁺ between eigenvalues, 1 or 0 where they coincide."""
+    """Return (λᵢ⁺ - λⱼ⁺)/(λᵢ - λⱼ); the derivative of λ⁺, 1 or 0, where eigenvalues coincide."""
     positive = np.maximum(values, 0.0)
     gaps = values[:, None] - values[None, :]
     same = np.abs(gaps) < 1e-15

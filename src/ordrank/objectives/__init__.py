@@ -1,4 +1,4 @@
-"""What a fit minimises. Every class follows the contracts of :mod:`ordrank._types`."""
+"""Objectives that a fit minimises, following the protocols of :mod:`ordrank._protocols`."""
 
 from ordrank.objectives.cmds import CMDSObjective
 from ordrank.objectives.ldmlr import LDMLRObjective

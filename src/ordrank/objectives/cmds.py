@@ -1,36 +1,36 @@
-"""The objective of cMDS-DML, equation (9) of the paper, in the space of mapped samples."""
+"""The objective of cMDS-DML, equation (9) of the paper, as a function of the mapped samples."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ordrank._types import Array, FloatArray
+from ordrank._protocols import Array, FloatArray
 from ordrank.backend import backend_of
 from ordrank.objectives.fit import FitTerm
-from ordrank.objectives.locality import LocalityTerm
+from ordrank.objectives.local import LocalDistanceTerm
 
 
 class CMDSObjective:
-    r"""Fit of mapped samples to ideal positions, local distances, and a ridge.
+    r"""Squared error to target positions, plus a local distance term and a ridge penalty.
 
     .. math:: f(L, c) = \tfrac12\sum_i\omega_i\|Lx_i - cy_i\|^2 + \tfrac\alpha2\|L\|^2
               + \mu\sum_p\left(\|L\delta_p\|^2 - \|\delta_p\|^2\right)^2
 
-    The unknowns are one flat vector: the rows of L (s × d), then c if the scale is free. The image of a point
-    is Z = XLᵀ (n × s): with it a value costs O(ns + Ps), a gradient one more product with X.
+    The unknowns are one flat vector: the rows of L (s × d), then c if the scale is free. The image is Z = XLᵀ
+    (n × s); given Z, a value costs O(ns + Ps) and a gradient one more product with X.
 
     Parameters
     ----------
     X : array of shape (n, d)
         Centred samples.
     Y : array of shape (n, s)
-        Ideal positions.
-    locality : LocalityTerm, optional
-        The local term; left out when there are no pairs.
+        Target positions.
+    local : LocalDistanceTerm, optional
+        The local term; None without pairs.
     alpha : float
-        Ridge; 0 in the paper.
+        Ridge penalty; 0 in the paper.
     free_scale : bool
-        Whether c is an unknown; else it is 1.
+        Whether c is an unknown; otherwise it is 1.
     weights : array of shape (n,), optional
         ω; 1 in the paper.
     """
@@ -39,13 +39,13 @@ class CMDSObjective:
         self,
         X: Array,
         Y: Array,
-        locality: LocalityTerm | None,
+        local: LocalDistanceTerm | None,
         *,
         alpha: float,
         free_scale: bool,
         weights: Array | None = None,
     ) -> None:
-        self._X, self._fit, self._locality = X, FitTerm(Y, weights), locality
+        self._X, self._fit, self._local = X, FitTerm(Y, weights), local
         self._weights = weights
         self._alpha, self._free_scale = alpha, free_scale
         self._shape = (Y.shape[1], X.shape[1])
@@ -53,54 +53,54 @@ class CMDSObjective:
         self._spectrum: tuple[Array, Array] | None = None
 
     def pack(self, L: Array, c: Array) -> Array:
-        """Vector of unknowns from L (s, d) and a scalar c."""
+        """Return the vector of unknowns for L (s, d) and a scalar c."""
         flat = self._backend.asarray(L, self._X).reshape(-1)
-        return self._backend.join([flat, self._backend.asarray(c, flat).reshape(1)]) if self._free_scale else flat
+        return self._backend.concat([flat, self._backend.asarray(c, flat).reshape(1)]) if self._free_scale else flat
 
     def unpack(self, x: Array) -> tuple[Array, Array]:
-        """L (s, d) and the scalar c from the vector of unknowns; both stay where it is."""
+        """Return L (s, d) and the scalar c of a vector of unknowns, on its device."""
         size = self._shape[0] * self._shape[1]
         return x[:size].reshape(self._shape), x[size] if self._free_scale else 1.0
 
     def image(self, x: Array) -> Array:
-        """Z = XLᵀ."""
-        return self._backend.map_rows(self._X, self.unpack(x)[0])
+        """Return Z = XLᵀ."""
+        return self._backend.linear(self._X, self.unpack(x)[0])
 
     def value(self, x: Array, z: Array) -> float:
-        """f(L, c), given Z."""
+        """Return f(L, c), given Z."""
         L, c = self.unpack(x)
         value = self._fit.value(z, c) + self._ridge(L)
-        return float(value if self._locality is None else value + self._locality.value(z))
+        return float(value if self._local is None else value + self._local.value(z))
 
     def value_and_gradient(self, x: Array, z: Array) -> tuple[float, Array]:
-        """f(L, c) and its gradient; ∇_L f = WᵀX + αL with W the gradient in Z."""
+        """Return f(L, c) and its gradient; ∇_L f = WᵀX + αL with W the gradient in Z."""
         L, c = self.unpack(x)
         value, W = self._fit.value_and_gradient(z, c)
         slope_c = self._fit.slope(W) if self._free_scale else None
         value = value + self._ridge(L)
-        if self._locality is not None:
-            local_value, local_gradient = self._locality.value_and_gradient(z)
+        if self._local is not None:
+            local_value, local_gradient = self._local.value_and_gradient(z)
             value, W = value + local_value, W + local_gradient
         gradient = self._backend.transposed_product(W, self._X)
         return float(value), self.pack(gradient + self._alpha * L if self._alpha else gradient, slope_c)
 
     def line_polynomial(self, x: Array, z: Array, dx: Array, dz: Array) -> FloatArray:
-        """Quartic coefficients of f along dx, in O(ns + Ps)."""
+        """Return the quartic coefficients of f along dx, in O(ns + Ps)."""
         (L, c), (dL, dc) = self.unpack(x), self.unpack(dx)
         parts = self._fit.line_polynomial(z, c, dz, dc if self._free_scale else None)
         parts += [self._ridge(L), self._alpha * self._backend.dot(L, dL), self._ridge(dL)]
-        if self._locality is not None:
-            parts += self._locality.line_polynomial(z, dz)
-        found = self._backend.floats(parts)
+        if self._local is not None:
+            parts += self._local.line_polynomial(z, dz)
+        sums = self._backend.to_host_scalars(parts)
         polynomial = np.zeros(5)
-        polynomial[:3] = found[:3] + found[3:6]
-        polynomial[: len(found) - 6] += found[6:]
+        polynomial[:3] = sums[:3] + sums[3:6]
+        polynomial[: len(sums) - 6] += sums[6:]
         return polynomial
 
     def precondition(self, gradient: Array) -> Array:
-        """(XᵀΩX + αI)⁻¹ on L and 1/‖Y‖² on c: the inverse Hessian of the fitting term, block by block.
+        """Apply (XᵀΩX + αI)⁻¹ to L and 1/‖Y‖² to c, the block-diagonal inverse Hessian of the fitting term.
 
-        With α = 0 it acts on the span of the samples only, where every gradient lies.
+        With α = 0 it acts on the span of the samples only, which contains every gradient.
         """
         G, slope_c = self.unpack(gradient)
         eigenvalues, basis = self.span()
@@ -114,18 +114,18 @@ class CMDSObjective:
         return 0.5 * self._alpha * self._backend.dot(L, L)
 
     def span(self) -> tuple[Array, Array]:
-        """Non-zero eigenvalues (r,), rising, and eigenvectors (d, r) of XᵀΩX; computed once."""
+        """Return the nonzero eigenvalues (r,), ascending, and eigenvectors (d, r) of XᵀΩX; computed once."""
         if self._spectrum is None:
             self._spectrum = _span(self._X if self._weights is None else self._weights[:, None] ** 0.5 * self._X)
         return self._spectrum
 
 
 def _span(X: Array) -> tuple[Array, Array]:
-    """Spectrum of XᵀX through the smaller of XᵀX and XXᵀ, in double precision; of the type of X at the end."""
+    """Return the spectrum of XᵀX from the smaller of XᵀX and XXᵀ, computed in float64, in the dtype of X."""
     n, d = X.shape
     backend = backend_of(X)
     values, vectors = backend.eigh(backend.gram(X) if d <= n else backend.gram(X.T))
-    # The Gram matrix has half the digits of X: below this share of the largest a direction is noise.
+    # The Gram matrix has half the correct digits of X: smaller eigenvalues are noise.
     kept = values > values[-1] * max(n, d) * backend.epsilon(values)
     values, vectors = values[kept], vectors[:, kept]
     if d > n:

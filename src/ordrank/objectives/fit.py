@@ -1,22 +1,15 @@
-"""The fitting term: how far mapped samples are from their ideal positions."""
+"""The fitting term: squared error of mapped samples to their target positions."""
 
 from __future__ import annotations
 
-from ordrank._types import Array
+from ordrank._protocols import Array
 from ordrank.backend import backend_of
 
 
 class FitTerm:
     """½ Σ_i ω_i ‖z_i - cy_i‖², as a function of the mapped samples Z (n, s) and the scale c.
 
-    Values are scalars that stay where the samples are.
-
-    Parameters
-    ----------
-    Y : array of shape (n, s)
-        Ideal positions.
-    weights : array of shape (n,), optional
-        ω; 1 in the paper.
+    Y (n, s) are target positions, ω the weights (n,), 1 in the paper. Values are scalars on the device of Y.
     """
 
     def __init__(self, Y: Array, weights: Array | None = None) -> None:
@@ -31,17 +24,17 @@ class FitTerm:
         return 0.5 * self._backend.dot(residual, self._weighted(residual))
 
     def value_and_gradient(self, Z: Array, c: Array) -> tuple[Array, Array]:
-        """Value, and its gradient in Z (n, s)."""
+        """Return the value and its gradient in Z (n, s)."""
         residual = Z - c * self.Y
         gradient = self._weighted(residual)
         return 0.5 * self._backend.dot(residual, gradient), gradient
 
     def slope(self, gradient: Array) -> Array:
-        """Derivative in c, given the gradient in Z."""
+        """Return the derivative in c, given the gradient in Z."""
         return -self._backend.dot(self.Y, gradient)
 
     def line_polynomial(self, Z: Array, c: Array, dZ: Array, dc: Array) -> list[Array]:
-        """Three coefficients of the value at (Z + t dZ, c + t dc)."""
+        """Return the three coefficients of the value at (Z + t dZ, c + t dc)."""
         residual, change = Z - c * self.Y, dZ if dc is None else dZ - dc * self.Y
         weighted, dot = self._weighted(change), self._backend.dot
         start = 0.5 * dot(residual, self._weighted(residual))

@@ -1,16 +1,18 @@
-"""Why a solver stopped, and the record it keeps on the way."""
+"""Results of solvers: the stopping reason and the history."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from typing import NamedTuple
 
-from ordrank._types import Array, Iterate, SolverResult
+from ordrank._protocols import Array
 from ordrank.errors import MissingCapabilityError
 
 
 class StopReason(StrEnum):
-    """The reasons, as sentences a user can read."""
+    """Stopping reasons as sentences for users."""
 
     GRADIENT = "the gradient is small enough"
     DECREASE = "no step lowers the objective by more than its rounding or tolerance"
@@ -25,8 +27,45 @@ class StopReason(StrEnum):
         return self in (StopReason.GRADIENT, StopReason.DECREASE, StopReason.CHANGE)
 
 
+class Iterate(NamedTuple):
+    """One point of a solver's path."""
+
+    value: float
+    gradient_norm: float
+    step: float  # step size taken from here; 0 at the last point
+
+
+@dataclass(frozen=True)
+class SolverResult:
+    """The last point of a solver and why it stopped.
+
+    Attributes
+    ----------
+    x : array
+        The last point.
+    value : float
+        Objective at x.
+    n_iter, n_evals : int
+        Steps; evaluations of the objective, with or without its gradient.
+    stop_reason : str
+        A :class:`StopReason`.
+    converged : bool
+        Whether that reason means that a solution was reached.
+    history : tuple of Iterate
+        Every point of the path, including start and end.
+    """
+
+    x: Array
+    value: float
+    n_iter: int
+    n_evals: int
+    stop_reason: str
+    converged: bool
+    history: tuple[Iterate, ...]
+
+
 def require(objective: object, capability: type, solver: str) -> None:
-    """Say in one sentence what the objective lacks, if anything."""
+    """Raise MissingCapabilityError if the objective lacks a method of the protocol ``capability``."""
     missing = [name for name in _public_names(capability) if not hasattr(objective, name)]
     if missing:
         raise MissingCapabilityError(
@@ -39,20 +78,20 @@ def _public_names(capability: type) -> list[str]:
     return [name for name in dir(capability) if not name.startswith("_")]
 
 
-class Path:
-    """The points a solver passed through and the evaluations they cost."""
+class History:
+    """Record of the iterates and the number of evaluations."""
 
     def __init__(self) -> None:
         self._iterates: list[Iterate] = []
         self.n_evals = 0
 
-    def step_from(self, value: float, gradient_norm: float, step: float) -> None:
-        """Record a point and the step taken from it."""
+    def add(self, value: float, gradient_norm: float, step: float) -> None:
+        """Append a point and the step taken from it."""
         self._iterates.append(Iterate(value, gradient_norm, step))
 
     def end(self, x: Array, value: float, gradient_norm: float, reason: StopReason) -> SolverResult:
-        """Record the last point and close the path."""
-        self._iterates.append(Iterate(value, gradient_norm, 0.0))
+        """Append the last point and return the result."""
+        self.add(value, gradient_norm, 0.0)
         return SolverResult(
             x=x,
             value=value,

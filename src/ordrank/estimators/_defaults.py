@@ -1,0 +1,104 @@
+"""Every constant that shapes the default model, with the evidence for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Constants of :class:`~ordrank.OrdinalMetric` and of the votes of :class:`~ordrank.OrdinalRanker`.
+
+    "Development splits" are UMIST and FG-NET splits of seeds 77 and 2015, the first hold-outs of the tables and
+    RetinaMNIST, of which test errors were seen; docs/comparison.md lists what was settled on which data.
+    "Without: +14 % ± 5 (tae)" is the largest change of the MAE without the constant, in 20 conditions of 2 to 4
+    splits each (experiments/benchmarks/results/defaults.json).
+    """
+
+    # --- hyperparameter grid -----------------------------------------------------------------------------------
+    # Development splits.
+    n_components: int = 2
+    # Inverse squared bandwidths ω for samples of unit mean square: from nearly linear to a few neighbours.
+    sharpnesses: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    # Doubled up to this where the largest is best. Without: +14 % ± 5 (tae).
+    max_sharpness: float = 64.0
+    # Half decades; a ridge path costs one eigendecomposition however many there are.
+    alphas: tuple[float, ...] = tuple(10.0 ** (power / 2) for power in range(-12, 1))
+    # Graph weights ν besides 0, in decades: with unlabelled samples UMIST .353/.221/.145 became .240/.131/.083.
+    nus: tuple[float, ...] = (10.0, 100.0, 1e3, 1e4)
+    # Appearance weights λ; the default from development splits.
+    localities: tuple[float, ...] = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+    locality: float = 0.2
+    # Doubled up to this where the largest λ is best, as for digits, which are classes. Without: +21 % ± 11 (digits).
+    max_locality: float = 8.0
+    # Relative increase of the MAE accepted for a larger λ, which keeps similar samples together inside a
+    # grade. Without: within noise.
+    locality_tolerance: float = 0.05
+
+    # --- kernel, graph, discriminant metric --------------------------------------------------------------------
+    # Linear part of the kernel (development splits): a Gaussian alone returns to the mean away from the data. Without:
+    # within noise (largest +16 % ± 16).
+    linear_weight: float = 0.25
+    # Mutual neighbours of the graph, settled on UMIST splits of seeds 909 and 910.
+    graph_neighbors: int = 4
+    # Strengths and decay of the discriminant metric: MAE -2 to -5 % on UMIST, -8 to -13 % on car, -5 to -7 % on
+    # digits, within noise on FG-NET and the other tables (docs/model.md).
+    discriminant_within: float = 10.0
+    discriminant_between: float = 30.0
+    discriminant_power: int = 6
+
+    # --- votes -------------------------------------------------------------------------------------------------
+    # A third of the samples vote, at most 101 (RetinaMNIST).
+    samples_per_neighbor: int = 3
+    max_neighbors: int = 101
+    fewer_neighbors: tuple[int, ...] = (1, 3, 7, 15, 31, 51)
+    # A candidate replaces the default only if its MAE is lower by this many standard errors (RetinaMNIST).
+    standard_errors: float = 3.0
+    # All samples vote if held-out groups are not predicted better than by a constant by this many.
+    group_standard_errors: float = 1.0
+    # With fewer validation samples no difference counts.
+    min_validation: int = 10
+    # Folds for metrics without closed-form leave-one-out.
+    n_folds: int = 5
+
+    # --- model selection ---------------------------------------------------------------------------------------
+    # Candidates further from the ideal positions than this times the nearest are not cross-validated by k-NN. Without:
+    # within noise (largest +14 % ± 16), and more candidates to evaluate.
+    max_loo_distance: float = 1.25
+    # Every second ridge: neighbouring half decades have nearly the same k-NN errors.
+    ridge_step: int = 2
+    # The graph is used only if it lowers the leave-one-out distance by this many standard errors.
+    graph_standard_errors: float = 1.0
+    # Kernels with less than this fraction of the largest posterior probability have no weight in the mean. Without:
+    # at most 1 % either way, and a larger model.
+    min_weight: float = 0.02
+    # Decides three things. Up to this many samples the map is a mean over kernels (lower MAE on splits of seeds 909 to
+    # 914), beyond, one kernel is nearly certain; k-NN errors are computed in double precision, beyond in single; and
+    # every λ is evaluated on all validation samples, beyond, λ is selected by successive elimination.
+    few_samples: int = 300
+    elimination_rounds: tuple[int, ...] = (150, 300, 600)
+    # Fewer unlabelled samples per labelled one than this are not worth the time of the graph.
+    min_unlabeled: float = 0.1
+
+    # --- limits that bound time and memory ---------------------------------------------------------------------
+    # Of more labelled (or unlabelled) samples, this many are drawn for model selection.
+    selection_samples: int = 1500
+    # Validation samples of the hyperparameter search. λ is selected on
+    # max(validation_samples, validation_products / n).
+    validation_samples: int = 300
+    validation_products: int = 6_000_000
+    # Up to this many samples kernels are exact, beyond they have landmarks; 1000 of 2000 cost no MAE
+    # (docs/comparison.md).
+    exact_samples: int = 2000
+    n_landmarks: int = 1000
+    # Landmarks of the search; with fewer than 600 the gain of the graph does not show.
+    search_landmarks: int = 300
+    search_landmarks_with_graph: int = 600
+    # Of more than ``exact_samples`` samples the graph is tried with this many of the best kernels only.
+    kernels_with_graph: int = 3
+    max_unlabeled: int = 4000
+    # Up to this many samples BLAS threads wait for each other longer than they compute.
+    single_thread_samples: int = 1000
+
+
+DEFAULTS = Defaults()

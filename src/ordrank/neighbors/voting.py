@@ -1,0 +1,71 @@
+"""k-NN votes: from labels of neighbours to a grade."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ordrank._protocols import FloatArray, IntArray
+
+# Sums of equal weights may miss one half by rounding.
+_HALF = 0.5 * (1 - 1e-12)
+
+
+def vote_weights(distances: FloatArray, weights: str = "distance") -> FloatArray:
+    """Return weights 1, or 1 / distance (q, k); in a row with zero distances only those neighbours then have weight."""
+    if weights == "uniform":
+        return np.ones_like(distances)
+    exact = distances == 0
+    nearest = np.where(exact, np.inf, distances).min(axis=1, keepdims=True)
+    inverse = np.divide(nearest, distances, out=np.zeros_like(distances), where=~exact)
+    return np.asarray(np.where(exact.any(axis=1, keepdims=True), exact.astype(np.float64), inverse))
+
+
+def weighted_median(votes: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the lower weighted median of each row (q, k)."""
+    order = np.argsort(votes, axis=1)
+    votes, weights = np.take_along_axis(votes, order, axis=1), np.take_along_axis(weights, order, axis=1)
+    cumulative = np.cumsum(weights, axis=1)
+    position = (cumulative >= _HALF * cumulative[:, -1:]).argmax(axis=1)
+    return np.asarray(votes[np.arange(len(votes)), position])
+
+
+def medians_of_first(votes: IntArray, weights: FloatArray, ks: Sequence[int], n_labels: int) -> IntArray:
+    """Return weighted medians (v, q) of the first k votes of each row, for v values of k at once.
+
+    Weights are summed by label between consecutive values of k; cumulative sums over these, then over the labels, show
+    where half is reached. Nothing is sorted unless there are more labels than votes.
+
+    Parameters
+    ----------
+    votes : ndarray of shape (q, k)
+        Label indices, below ``n_labels`` and in the order of the labels.
+    weights : ndarray of shape (q, k)
+    ks : sequence of int
+        Ascending; the last is k.
+    n_labels : int
+    """
+    q, k = votes.shape
+    if n_labels > k:  # use ranks within the row as label indices
+        order = np.argsort(votes, axis=1)
+        ranks = np.empty_like(order)
+        np.put_along_axis(ranks, order, np.broadcast_to(np.arange(k), order.shape), axis=1)
+        medians = medians_of_first(ranks, weights, ks, k)
+        return np.take_along_axis(np.take_along_axis(votes, order, axis=1), medians.T, axis=1).T
+    first_k = np.searchsorted(ks, np.arange(k), side="right")
+    cells = (first_k * n_labels + votes) * q + np.arange(q)[:, None]
+    sums = np.bincount(cells.ravel(), weights.ravel(), len(ks) * n_labels * q)
+    cumulative = sums.reshape(len(ks), n_labels, q).cumsum(axis=0).cumsum(axis=1)
+    return np.asarray(np.count_nonzero(cumulative < _HALF * cumulative[:, -1:], axis=1))
+
+
+def count_votes(votes: FloatArray, distances: FloatArray, *, aggregate: str, weights: str) -> FloatArray:
+    """Return the grade (q,) of each query from the labels and distances (q, k) of its neighbours.
+
+    ``aggregate`` is "median" or "mean"; ``weights`` is "distance" (inverse distances) or "uniform".
+    """
+    counts = vote_weights(distances, weights)
+    if aggregate == "median":
+        return weighted_median(votes, counts)
+    return np.asarray((votes * counts).sum(axis=1) / counts.sum(axis=1))

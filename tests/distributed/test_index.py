@@ -1,0 +1,171 @@
+"""Search on a cluster equals search in one index of all samples."""
+
+from dataclasses import fields
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from ordrank import OrdinalMetric, OrdinalRanker
+from ordrank.distributed import DaskOrdinalMetric, DaskRanker
+from ordrank.distributed._sizeof import nbytes
+from ordrank.distributed.index import index_shard_embeddings
+from ordrank.errors import ClusterError, InputError, NeighborsCappedWarning
+from ordrank.neighbors.index import ExactIndex
+from ordrank.neighbors.search import ALL, GRADED_ONLY, Embeddings, Filter, InMemoryIndex, merge
+from tests.distributed.fault_injection import kill_workers_at
+from tests.distributed.samples import make_ordinal
+
+sizeof = pytest.importorskip("dask.sizeof").sizeof
+
+BOUNDS = [0, 300, 301, 900, 2100, 3000]
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """Return samples with duplicates in several shards, so that distances tie, and a metric."""
+    X, y = make_ordinal(3000, 8)
+    X[2500:2600] = X[250:350]
+    return X, y, OrdinalMetric(kernel="linear", alpha=1e-3).fit(X, y)
+
+
+@pytest.fixture
+def ranker(samples, in_shards, client):
+    X, y, metric = samples
+    return DaskRanker(metric).fit(in_shards(X, y, BOUNDS), client=client)
+
+
+def one_index(samples):
+    """Return one index of all samples, embedded shard by shard."""
+    X, _, metric = samples
+    Z = np.concatenate([metric.transform(X[start:stop]) for start, stop in pairwise(BOUNDS)])
+    return ExactIndex(Z, metric.n_components_)
+
+
+@pytest.mark.parametrize("k", [1, 7, 500, 4000])
+def test_ranking_equals_that_of_one_index(samples, ranker, k):
+    X, y, metric = samples
+    queries = np.concatenate([X[2490:2510], X[:5] + 0.1])
+    indices, distances = one_index(samples).nearest(metric.transform(queries), min(k, 3000))
+    ranking = ranker.rank(queries, k)
+    np.testing.assert_array_equal(ranking.indices, indices)
+    np.testing.assert_array_equal(ranking.distances, distances)
+    np.testing.assert_array_equal(ranking.labels, y[indices])
+
+
+def test_ranking_between_grades_equals_that_of_one_index(samples, ranker):
+    X, y, metric = samples
+    for lowest, highest in ((1, 2), (4, np.inf), (-np.inf, 0), (2.5, 2.6)):
+        allowed = (y >= lowest) & (y <= highest)
+        indices, distances = one_index(samples).nearest(metric.transform(X[:9]), 12, allowed=allowed)
+        ranking = ranker.rank(X[:9], 12, lowest=lowest, highest=highest)
+        np.testing.assert_array_equal(ranking.indices, indices)
+        np.testing.assert_array_equal(ranking.distances, distances)
+        assert np.isnan(ranking.labels).all() == (not allowed.any())
+
+
+@pytest.mark.parametrize("aggregate", ["median", "mean"])
+@pytest.mark.parametrize("weights", ["distance", "uniform"])
+def test_predictions_equal_those_of_ordinal_ranker(samples, in_shards, client, aggregate, weights):
+    X, y, metric = samples
+    votes = {"n_neighbors": 15, "aggregate": aggregate, "weights": weights}
+    alone = OrdinalRanker(OrdinalMetric(kernel="linear", alpha=1e-3), **votes).fit(X, y)
+    ranker = DaskRanker(metric, **votes).fit(in_shards(X, y, BOUNDS), client=client)
+    queries = X[::40] + 0.05
+    np.testing.assert_allclose(ranker.predict(queries), alone.predict(queries), rtol=1e-9)
+    inside, expected = (one.rank(queries, 20, within_grade=True) for one in (ranker, alone))
+    np.testing.assert_array_equal(inside.indices, expected.indices)
+    np.testing.assert_array_equal(inside.labels, expected.labels)
+    np.testing.assert_allclose(inside.distances, expected.distances, rtol=1e-9)
+
+
+def test_more_neighbours_than_samples_are_capped_with_a_warning(samples, in_shards, client):
+    X, y, metric = samples
+    X, y = X[::75], y[::75]
+    with pytest.warns(NeighborsCappedWarning, match="n_neighbors=50 is more than the 40 samples"):
+        ranker = DaskRanker(metric, n_neighbors=50).fit(in_shards(X, y, [0, 15, 40]), client=client)
+    assert ranker.predict(X[:3]).shape == (3,)
+
+
+def test_ranker_of_dask_arrays_and_dask_metric(samples, client):
+    da = pytest.importorskip("dask.array")
+    X, y, _ = samples
+    arrays = da.from_array(X.astype(np.float32), chunks=(700, 8)), da.from_array(y, chunks=700)
+    learned = DaskOrdinalMetric(kernel="linear", alpha=1e-3).fit(*arrays, client=client)
+    ranker = DaskRanker(learned).fit(*arrays, client=client)
+    assert ranker.n_neighbors_ == 101
+    for queries in (X[:20].astype(np.float32), arrays[0][:20]):
+        assert (ranker.rank(queries, 5).indices[:, 0] == np.arange(20)).all()
+
+
+def test_search_survives_killed_workers(samples, in_shards, killable_client, tmp_path):
+    X, y, metric = samples
+    ranker = DaskRanker(metric).fit(in_shards(X, y, BOUNDS), client=killable_client)
+    before = ranker.rank(X[:50], 30)
+    flags = [str(tmp_path / name) for name in ("one", "two")]
+    killable_client.run(kill_workers_at, "ordrank.distributed.index", "search_shard", flags)
+    after = ranker.rank(X[:50], 30)
+    assert all((tmp_path / name).exists() for name in ("one", "two")), "no worker was killed"
+    np.testing.assert_array_equal(after.indices, before.indices)
+    np.testing.assert_array_equal(after.distances, before.distances)
+
+
+def test_lost_cluster_is_reported(samples, in_shards):
+    Client = pytest.importorskip("distributed").Client
+    X, y, metric = samples
+    with Client(processes=False, dashboard_address="127.0.0.1:0", set_as_default=False) as client:
+        ranker = DaskRanker(metric).fit(in_shards(X, y, BOUNDS), client=client)
+    with pytest.raises(ClusterError, match="lost during the search; no data was lost, so restart it and search"):
+        ranker.rank(X[:2])
+
+
+def test_invalid_input_raises(samples, ranker, in_shards, client):
+    X, y, metric = samples
+    with pytest.raises(InputError, match="the samples have 7 features, but the metric was fitted with 8"):
+        DaskRanker(metric).fit(in_shards(X[:, :7], y, BOUNDS), client=client)
+    with pytest.raises(ValueError, match="k must be"):
+        ranker.rank(X[:2], 0)
+    with pytest.raises(ValueError, match="7 features"):
+        ranker.rank(X[:2, :7])
+    with pytest.raises(ValueError, match="weights"):
+        DaskRanker(metric, weights="loud").fit(in_shards(X, y, BOUNDS), client=client)
+    with pytest.raises(ValueError, match="not fitted"):
+        DaskRanker(OrdinalMetric()).fit(in_shards(X, y, BOUNDS), client=client)
+
+
+def test_shard_index_reports_its_size_to_dask():
+    embeddings = tied_embeddings(np.random.default_rng(0), 3000)
+    shard, vectors = index_shard_embeddings(embeddings, 1), embeddings.vectors.nbytes
+    assert 2 * vectors < nbytes(shard.index) < sizeof(shard) < 3 * vectors
+
+
+def tied_embeddings(rng, n, width=20):
+    """Return embeddings on a grid, so that distances tie; some have no grade, one has no estimate either."""
+    grades, estimates = rng.integers(0, 4, size=n).astype(float), rng.uniform(0, 3, size=n)
+    grades[rng.random(n) < 0.4] = np.nan
+    grades[0] = estimates[0] = np.nan
+    estimates[~np.isnan(grades)] = np.nan
+    vectors = rng.integers(0, 3, size=(n, width)).astype(np.float32)
+    return Embeddings(np.cumsum(rng.integers(1, 4, size=n)), grades, estimates, vectors)
+
+
+@pytest.mark.parametrize(
+    "where", [ALL, GRADED_ONLY, Filter(lowest=1, highest=2.2), Filter(nearest_to=(np.arange(4.0), 2))]
+)
+def test_merged_hits_equal_those_of_the_whole_index(where):
+    rng = np.random.default_rng(1)
+    embeddings = tied_embeddings(rng, 400, width=3)
+    whole = InMemoryIndex(embeddings, ExactIndex(embeddings.vectors, 1))
+    parts = []
+    for start, stop in pairwise([0, 1, 150, 399, 400]):
+        part = Embeddings(*(getattr(embeddings, field.name)[start:stop] for field in fields(Embeddings)))
+        parts.append(InMemoryIndex(part, ExactIndex(part.vectors, 1)))
+    queries = rng.integers(0, 3, size=(6, 3)).astype(np.float32)
+    ids = embeddings.ids
+    for k, exclude in ((1, None), (30, 7), (30, int(ids[160])), (1000, int(ids[0]))):
+        expected = whole.nearest(queries, k, where, exclude=exclude)
+        merged = merge(k, *(part.nearest(queries, k, where, exclude=exclude) for part in parts))
+        assert merged.total == expected.total
+        assert exclude is None or exclude not in merged.ids
+        for name in ("ids", "grades", "distances"):
+            np.testing.assert_array_equal(getattr(merged, name), getattr(expected, name))
