@@ -41,7 +41,7 @@ def done(*arguments):
 
 
 def failed(*arguments):
-    """Run a command that must fail for its data; return what it said."""
+    """Run a command that must fail for its data; return its messages."""
     result = run(*arguments)
     assert result.exit_code == 1, result.output
     assert result.stdout == ""

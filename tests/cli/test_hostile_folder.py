@@ -1,4 +1,4 @@
-"""A folder that holds everything that can be wrong with a file."""
+"""A folder with every kind of file that cannot be used."""
 
 import json
 import os
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ordrank.service import learning
+from ordrank.collection import fit as fitting
 from tests.cli.running import document, done, failed, paint, run, write_folder
 
 
-def png_that_claims(width, height):
+def png_with_header_size(width, height):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -54,14 +54,14 @@ def write_hostile(folder):
     (folder / "checksum.png").write_bytes(damaged)
     (folder / "empty.jpg").touch()
     (folder / "text.jpg").write_text("no picture")
-    (folder / "bomb.png").write_bytes(png_that_claims(60000, 60000))
+    (folder / "bomb.png").write_bytes(png_with_header_size(60000, 60000))
     os.mkfifo(folder / "pipe.png")
     (folder / "nowhere.png").symlink_to("gone.png")
     (folder / "itself.png").symlink_to("itself.png")
     (folder / "back").symlink_to(folder, target_is_directory=True)
     shutil.copy(folder / "p000.png", folder / "q-copy.png")
     paint(1, 501).save(folder / "vanishing.png")
-    (folder / "notes.txt").write_text("passed over")
+    (folder / "notes.txt").write_text("ignored")
     write_odd_but_good(folder)
 
 
@@ -77,45 +77,45 @@ def write_odd_but_good(folder):
 class TestHostileFolder:
     @pytest.fixture
     def fit(self, tmp_path, monkeypatch):
-        """Run ``ordrank fit`` on such a folder, one file of which is gone when its turn comes."""
+        """Return a function that fits such a folder, of which one file is deleted after it was listed."""
         write_hostile(tmp_path / "folder")
 
-        def vanishing(place):
-            listing = learning_list_pictures(place)
-            (place / "vanishing.png").unlink(missing_ok=True)
+        def vanishing(directory):
+            listing = list_pictures(directory)
+            (directory / "vanishing.png").unlink(missing_ok=True)
             return listing
 
-        learning_list_pictures = learning.list_pictures
-        monkeypatch.setattr(learning, "list_pictures", vanishing)
+        list_pictures = fitting.list_pictures
+        monkeypatch.setattr(fitting, "list_pictures", vanishing)
         options = ("--labels", tmp_path / "grades.csv", "--features", "pixels:8", "--out", tmp_path / "out")
         return lambda *more: run("fit", tmp_path / "folder", *options, *more)
 
-    def test_every_bad_file_is_named_with_its_reason_and_the_others_are_used(self, fit, tmp_path):
+    def test_bad_files_are_reported_with_reasons_and_the_others_are_used(self, fit, tmp_path):
         result = fit()
         assert result.exit_code == 0
         lines = [line for line in result.stderr.splitlines() if not line.endswith("…")]
         assert len(lines) == len(BAD)
         for name, reason in BAD.items():
             assert any(line.startswith(f"{name}: ") and reason in line for line in lines), name
-        told = " ".join(result.stdout.split())
-        assert "1 copy of another, 10 could not be used, 1 passed over" in told
+        printed = " ".join(result.stdout.split())
+        assert "1 copy of another, 10 could not be used, 1 ignored (no suffix of a picture)" in printed
         assert document("info", tmp_path / "out")["pictures"] == 36 + len(GOOD)
 
-    def test_strange_names_are_shown_on_one_line(self, fit, tmp_path):
+    def test_control_characters_in_names_are_escaped(self, fit, tmp_path):
         assert fit("--json").exit_code == 0
         text = done("rank", tmp_path / "out", STRANGE, "-k", "50")
         assert "new\\nline" in text
         assert "\x1b[31m" not in text
-        assert document("rank", tmp_path / "out", STRANGE)["answers"][0]["query"] == STRANGE
+        assert document("rank", tmp_path / "out", STRANGE)["results"][0]["query"] == STRANGE
 
-    def test_json_lists_them_all(self, fit):
+    def test_json_lists_all_bad_files(self, fit):
         result = fit("--json")
         assert result.exit_code == 0
         found = json.loads(result.stdout)
-        assert {bad["name"] for bad in found["intake"]["bad"]} == set(BAD)
+        assert {bad["name"] for bad in found["imported"]["bad"]} == set(BAD)
         assert result.stderr == ""
 
-    def test_strict_fails_and_lists_them_too(self, fit, tmp_path):
+    def test_strict_fails_and_lists_all_bad_files(self, fit, tmp_path):
         result = fit("--strict")
         assert result.exit_code == 1
         assert result.stdout == ""
@@ -123,9 +123,9 @@ class TestHostileFolder:
         for name in BAD:
             assert f"{name}: " in result.stderr
         assert "no model yet" in failed("rank", tmp_path / "out", "p000.png")
-        assert fit().exit_code == 0  # goes on from there
+        assert fit().exit_code == 0  # resumes
 
-    def test_nothing_usable(self, tmp_path):
+    def test_folder_without_readable_files_creates_no_collection(self, tmp_path):
         (tmp_path / "folder").mkdir()
         (tmp_path / "folder" / "a.jpg").touch()
         (tmp_path / "folder" / "b.jpg").touch()
@@ -134,7 +134,7 @@ class TestHostileFolder:
         assert "none of the files could be read" in failed("fit", tmp_path / "folder", *options)
         assert not (tmp_path / "out").exists()
 
-    def test_many_bad_files_are_cut_short(self, collection, tmp_path):
+    def test_long_list_of_bad_files_is_truncated(self, collection, tmp_path):
         (tmp_path / "folder").mkdir()
         for i in range(60):
             (tmp_path / "folder" / f"{i}.jpg").touch()

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-import ordrank.service
+from ordrank import Collection
 from tests.cli.running import document, done, failed, paint, run, start, write_folder
 
 ROOT = Path(__file__).parents[2]
@@ -39,32 +40,45 @@ class TestUsage:
         assert run(*arguments).exit_code == 2
 
     @pytest.mark.parametrize("command", COMMANDS)
-    def test_help_has_examples_a_line_each(self, command, monkeypatch):
+    def test_help_shows_examples(self, command, monkeypatch):
         monkeypatch.setenv("COLUMNS", "80")
         lines = [line.strip() for line in done(command, "--help").strip().splitlines()]
         shown = lines[lines.index("Examples:") + 1 :]
         assert len(shown) >= 2
         assert all(line.startswith(f"ordrank {command} ") for line in shown)
 
-    def test_help_loads_nothing_heavy(self):
+    def test_help_imports_no_heavy_package(self):
         code = (
-            "import sys; from typer.testing import CliRunner; from ordrank.cli import app; "
+            "import sys; before = set(sys.modules); "  # coverage, when it is measured, imports sqlite3 first
+            "from typer.testing import CliRunner; from ordrank.cli import app; "
             f"[CliRunner().invoke(app, [*c, '--help']) for c in ([], *[[c] for c in {COMMANDS!r}])]; "
-            "print([m for m in ('numpy', 'scipy', 'sklearn', 'PIL', 'matplotlib', 'sqlite3') if m in sys.modules])"
+            "heavy = {'numpy', 'scipy', 'sklearn', 'PIL', 'matplotlib', 'sqlite3'}; "
+            "print(sorted(heavy & (set(sys.modules) - before)))"
         )
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
-    def test_want_of_memory_is_one_sentence(self, monkeypatch, tmp_path):
-        def describe(collection):
+    def test_info_and_rank_do_not_import_scikit_learn(self, named, tmp_path):
+        picture = tmp_path / "query.png"
+        Image.new("RGB", (40, 30), "orange").save(picture)
+        commands = [["info", str(named)], ["rank", str(named), str(picture)]]
+        code = (
+            "import sys; from typer.testing import CliRunner; from ordrank.cli import app; "
+            f"print([CliRunner().invoke(app, command).exit_code for command in {commands!r}], 'sklearn' in sys.modules)"
+        )
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert run.stdout == "[0, 0] False\n"
+
+    def test_out_of_memory_is_reported_in_one_sentence(self, monkeypatch, named):
+        def fail(collection):
             raise MemoryError
 
-        monkeypatch.setattr(ordrank.service, "describe", describe)
-        assert failed("info", tmp_path).startswith("ordrank: there is not enough memory")
+        monkeypatch.setattr(Collection, "info", fail)
+        assert failed("info", named).startswith("ordrank: there is not enough memory")
 
 
 class TestTerminals:
     @pytest.mark.parametrize("columns", ["1", "12", "40"])
-    def test_narrow(self, named, columns, monkeypatch):
+    def test_narrow_terminals(self, named, columns, monkeypatch):
         monkeypatch.setenv("COLUMNS", columns)
         for command in (("rank", named, "p005.png"), ("info", named), ("evaluate", named, "--folds", "2")):
             done(*command)
@@ -75,7 +89,7 @@ class TestTerminals:
         assert re.search(r"1 +p\d\d\d.png +(≈ )?severe +\d", text)
         assert max(map(len, text.splitlines())) <= 40
 
-    def test_ascii_only(self, named, tmp_path):
+    def test_ascii_terminals(self, named, tmp_path):
         strange = tmp_path / "grün 🍏.png"
         paint(2, 4711).save(strange)
         environment = os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
@@ -89,21 +103,21 @@ class TestTerminals:
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
     @pytest.mark.parametrize("more", [(), ("--json",)], ids=["table", "json"])
-    def test_an_output_that_cannot_be_written(self, named, more):
+    def test_full_output_device_is_reported(self, named, more):
         with open("/dev/full", "w") as full:
             command = [sys.executable, "-m", "ordrank", "info", str(named), *more]
             process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
         assert process.returncode == 1
         assert process.stderr.splitlines()[0] == "ordrank: No space left on device"
 
-    def test_a_reader_that_has_seen_enough(self, named):
+    def test_closed_pipe_ends_quietly(self, named):
         process = start("rank", named, *["p005.png"] * 300, "-k", "30")
         process.stdout.readline()
         process.stdout.close()
         assert "ordrank" not in process.stderr.read()
         process.wait(timeout=60)
 
-    def test_a_real_terminal_sees_a_bar(self, made, tmp_path):
+    def test_progress_bar_on_a_terminal(self, made, tmp_path):
         pty = pytest.importorskip("pty")
         parent, child = pty.openpty()
         options = ("--labels", made[0] / "grades.csv", "--features", "pixels:4", "--out", tmp_path / "new")
@@ -119,7 +133,7 @@ class TestTerminals:
         os.close(parent)
 
 
-def test_an_interrupted_fit_goes_on_from_there(tmp_path):
+def test_interrupted_fit_can_be_continued(tmp_path):
     write_folder(tmp_path / "pictures", count=300, table=tmp_path / "grades.csv")
     command = ("fit", tmp_path / "pictures", "--labels", tmp_path / "grades.csv", "--out", tmp_path / "out")
     process = start(*command, start_new_session=True)
@@ -128,13 +142,13 @@ def test_an_interrupted_fit_goes_on_from_there(tmp_path):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the processes that read pictures, too
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    said = "ordrank: interrupted; what was read is kept, and the same command goes on from there"
-    assert errors.strip() == said
+    expected = "ordrank: interrupted; what was read is kept, and the same command continues from there"
+    assert errors.strip() == expected
     assert out == ""
-    assert document("info", tmp_path / "out")["waiting"] == 300
+    assert document("info", tmp_path / "out")["not_embedded"] == 300
     assert "300 pictures read since" in done("info", tmp_path / "out")
     found = document(*command)
-    assert (found["intake"]["read"], found["intake"]["known"]) == (0, 300)
+    assert (found["imported"]["read"], found["imported"]["known"]) == (0, 300)
 
 
 def write_network(file):
@@ -148,7 +162,7 @@ def write_network(file):
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), file)
 
 
-def test_the_page_on_collections_can_be_followed(tmp_path, monkeypatch):
+def test_commands_in_the_guide_on_collections_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "collection.md").read_text()
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -162,4 +176,4 @@ def test_the_page_on_collections_can_be_followed(tmp_path, monkeypatch):
         program, *arguments = shlex.split(line, comments=True)
         assert program == "ordrank"
         done(*arguments)
-    assert (tmp_path / "answers.html").exists()
+    assert (tmp_path / "results.html").exists()

@@ -1,18 +1,28 @@
 import hashlib
 import json
 import re
-from copy import deepcopy
+import subprocess
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from ordrank.collection.model_file import Model, read_model, remove_model, write_model
+from ordrank._io import write_files
+from ordrank.collection.model_file import Model, read_model, remove_model, serialize_model
 from ordrank.collection.projection import fit_projection
 from ordrank.errors import CollectionError
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
 
 DIM = 12
+
+
+def write_model(directory, model):
+    """Write a model and return its name."""
+    name, contents = serialize_model(model)
+    write_files(directory, contents)
+    return name
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +39,7 @@ def model(request, features):
     X, grades = features
     projection = fit_projection([X])
     ranker = OrdinalRanker(OrdinalMetric(kernel=request.param)).fit(projection(X), grades)
-    return Model("pixels:2;version=1", projection, ranker.metric_, ranker.n_neighbors_, ranker.weights_)
+    return Model.from_metric("pixels:2;version=1", projection, ranker.metric_, ranker.n_neighbors_, ranker.weights_)
 
 
 @pytest.fixture
@@ -37,24 +47,24 @@ def read_back(model, tmp_path):
     return read_model(tmp_path, write_model(tmp_path, model), model.fingerprint)
 
 
-def test_places_are_the_same(model, read_back, features):
-    assert read_back.place(features[0]).dtype == np.float32
-    np.testing.assert_allclose(read_back.place(features[0]), model.place(features[0]), rtol=1e-5, atol=1e-6)
+def test_embeddings_are_the_same(model, read_back, features):
+    assert read_back.embed(features[0]).dtype == np.float32
+    np.testing.assert_allclose(read_back.embed(features[0]), model.embed(features[0]), rtol=1e-5, atol=1e-6)
 
 
-def test_places_are_the_same_to_the_last_bit_for_all_who_read_it(model, read_back, features, tmp_path):
+def test_embeddings_are_bit_equal_after_every_round_trip(model, read_back, features, tmp_path):
     again = read_model(tmp_path, write_model(tmp_path, read_back), model.fingerprint)
     for rows in (features[0], features[0][:1], features[0][:7]):
-        assert again.place(rows).tobytes() == read_back.place(rows).tobytes()
+        assert again.embed(rows).tobytes() == read_back.embed(rows).tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_metric_works_as_before(model, read_back, features, dtype):
+def test_the_embedding_is_the_same_to_the_last_bit(model, read_back, features, dtype):
     X = model.projection(features[0]).astype(dtype)
-    np.testing.assert_array_equal(read_back.metric.transform(X), model.metric.transform(X))
-    assert read_back.metric.transform(X).dtype == model.metric.transform(X).dtype
-    pairs = np.stack([X[:10], X[10:20]], axis=1)
-    np.testing.assert_array_equal(read_back.metric.pair_distance(pairs), model.metric.pair_distance(pairs))
+    np.testing.assert_array_equal(read_back.embedding.transform(X), model.embedding.transform(X))
+    assert read_back.embedding.transform(X).dtype == model.embedding.transform(X).dtype
+    distances = [one.embedding.distances(X[:10], X[10:20]) for one in (read_back, model)]
+    np.testing.assert_array_equal(*distances)
 
 
 def test_choices_and_dimensions_are_kept(model, read_back):
@@ -76,9 +86,9 @@ def test_the_name_is_the_checksum_of_all_its_files(model, tmp_path):
 
 
 def test_the_same_model_has_the_same_name_and_another_has_another(model, tmp_path):
-    other = deepcopy(model)
-    other.metric.mean_ = np.nextafter(other.metric.mean_, np.inf)
-    assert write_model(tmp_path, model) == write_model(tmp_path, deepcopy(model))
+    embedding = replace(model.embedding, mean=np.nextafter(model.embedding.mean, np.inf))
+    other = replace(model, embedding=embedding)
+    assert write_model(tmp_path, model) == write_model(tmp_path, replace(model))
     assert write_model(tmp_path, other) != write_model(tmp_path, model)
 
 
@@ -89,9 +99,10 @@ def test_files_hold_numbers_and_text_only(model, tmp_path):
         for array in load((tmp_path / f"{name}.safetensors").read_bytes()).values()
     )
     assert set(json.loads((tmp_path / f"{name}.json").read_text())) == {
+        "embedding",
         "fingerprint",
         "format",
-        "metric",
+        "hyperparameters",
         "sha256",
         "votes",
     }
@@ -104,12 +115,32 @@ def test_a_model_for_other_features_is_refused(model, tmp_path):
     assert "features of pixels:2;version=1, not of hog:64;version=1; train it again" in str(error.value)
 
 
-def test_only_the_files_of_a_model_are_removed(tmp_path):
-    model, other = f"model-{'a' * 16}", f"model-{'b' * 16}"
-    mine = (f"{model}.json", f"{model}.safetensors", f".{model}.json.123")
-    kept = (f"{other}.json", f"{model}.png", f"{model}.json.bak", "model-card.md", "collection.sqlite")
-    for name in (*mine, *kept):
+def test_a_model_is_removed_with_all_its_parts_and_nothing_else(tmp_path):
+    old, other = "model-0123456789abcdef", "model-fedcba9876543210"
+    parts = {f"{old}.json", f"{old}.safetensors", f".{old}.json.12ab"}
+    others = {f"{other}.json", f"{old}.png", f"{old}", "model-card.md", ".model-c.json.123", "collection.sqlite"}
+    for name in parts | others:
         (tmp_path / name).write_bytes(b"")
-    for name in (model, "model-card", "../other", "collection"):
-        remove_model(tmp_path, name)
-    assert {path.name for path in tmp_path.iterdir()} == set(kept)
+    remove_model(tmp_path, old)
+    assert {path.name for path in tmp_path.iterdir()} == others
+
+
+@pytest.mark.parametrize("name", ["../model-0123456789abcdef", "model-*", "notes", "model-0123456789ABCDEF"])
+def test_what_is_no_name_of_a_model_removes_nothing(name, tmp_path):
+    (tmp_path / "inside").mkdir()
+    files = [tmp_path / f"{kept}.json" for kept in ("model-0123456789abcdef", "notes", "model-0123456789ABCDEF")]
+    for file in files:
+        file.write_bytes(b"")
+    remove_model(tmp_path / "inside", name)
+    remove_model(tmp_path, name.removeprefix("../"))
+    assert [file for file in files if not file.exists()] == ([files[0]] if name.startswith("..") else [])
+
+
+def test_reading_a_model_does_not_import_scikit_learn(model, tmp_path):
+    name = write_model(tmp_path, model)
+    code = (
+        "import sys, pathlib; from ordrank.collection.model_file import read_model\n"
+        f"model = read_model(pathlib.Path({str(tmp_path)!r}), {name!r}, {model.fingerprint!r})\n"
+        f"import numpy; model.embed(numpy.ones((2, {DIM}), dtype=numpy.float32)); assert 'sklearn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

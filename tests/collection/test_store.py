@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ordrank.collection.database import DATABASE, is_collection
-from ordrank.collection.records import Header, Placed
+from ordrank.collection.ingest.reading import ReadPicture
+from ordrank.collection.ingest.rows import add_rows
 from ordrank.collection.store import read_store, write_store
+from ordrank.collection.types import EmbeddedBatch, Header
 from ordrank.errors import CollectionError
-from ordrank.features.reading import ReadPicture
 
 DIM = 4
 VALUES = st.floats(-300, 300, width=32) | st.integers(0, 256)
@@ -25,27 +26,27 @@ def picture(name, features=(1, 2, 3, 4), content=None):
     return ReadPicture(name, content or f"sha of {name}", 10, 20, 30, 40, values, f"thumbnail of {name}".encode())
 
 
-def keep(store, *pictures, grades=None, **options):
-    return store.add(
-        pictures, {each.name: Path("/somewhere") / each.name for each in pictures}, grades or {}, **options
+def insert(store, *pictures, grades=None, **options):
+    return add_rows(
+        store, pictures, {each.name: Path("/somewhere") / each.name for each in pictures}, grades or {}, **options
     )
 
 
-def keep_and_fail(store, *pictures):
-    keep(store, *pictures)
-    raise sqlite3.InterfaceError("something else")
+def insert_and_fail(store, *pictures):
+    insert(store, *pictures)
+    raise sqlite3.InterfaceError("failed")
 
 
 @pytest.fixture
 def directory(tmp_path):
-    """Of a collection with the pictures a, b and c, of which b has a grade."""
+    """Return the directory of a collection of pictures a, b and c, of which b has a grade."""
     with write_store(tmp_path / "collection", HEADER) as store:
-        keep(store, *map(picture, "abc"), grades={"b": 2.0})
+        insert(store, *map(picture, "abc"), grades={"b": 2.0})
     return tmp_path / "collection"
 
 
-class TestKeeping:
-    def test_what_is_kept_comes_back(self, directory):
+class TestRows:
+    def test_rows_are_read_as_written(self, directory):
         with read_store(directory) as store:
             assert store.header == HEADER
             assert len(store) == 3
@@ -58,130 +59,130 @@ class TestKeeping:
             np.testing.assert_array_equal(store.grades(), [np.nan, 2, np.nan])
             assert store.stamps() == {name: (f"/somewhere/{name}", 10, 20) for name in "abc"}
 
-    def test_rows_and_thumbnails_come_in_the_order_asked_for(self, directory):
+    def test_rows_and_thumbnails_are_read_in_the_requested_order(self, directory):
         with read_store(directory) as store:
             assert [row.name for row in store.rows([3, 1, 3])] == ["c", "a", "c"]
             assert store.thumbnails([2, 1]) == [b"thumbnail of b", b"thumbnail of a"]
             assert store.rows([]) == store.thumbnails([]) == []
 
-    def test_so_many_rows_can_be_asked_for_at_once(self, tmp_path):
+    def test_many_rows_can_be_read_at_once(self, tmp_path):
         with write_store(tmp_path, HEADER) as store:
-            keep(store, *(picture(f"{number:04d}") for number in range(2000)))
+            insert(store, *(picture(f"{number:04d}") for number in range(2000)))
             ids = list(range(2000, 0, -1))
             assert [row.id for row in store.rows(ids)] == ids
             assert len(store.thumbnails(ids)) == 2000
 
     @pytest.mark.parametrize("rows", [1, 2, 3, 100])
-    def test_features_come_in_blocks_in_the_order_of_rows(self, directory, rows):
+    def test_features_are_read_in_blocks_in_row_order(self, directory, rows):
         with write_store(directory) as store:
-            keep(store, picture("d", [0.5, -1, 256, np.pi]))
+            insert(store, picture("d", [0.5, -1, 256, np.pi]))
         with read_store(directory) as store:
             blocks = list(store.features(rows))
             assert [len(block) for block in blocks] == [min(rows, 4 - start) for start in range(0, 4, rows)]
             np.testing.assert_array_equal(np.vstack(blocks)[-1], np.float32([0.5, -1, 256, np.pi]))
-            np.testing.assert_array_equal(store.features_of(4), np.vstack(blocks)[3])
+            np.testing.assert_array_equal(store.feature_vector(4), np.vstack(blocks)[3])
 
     @settings(max_examples=15)
     @given(vectors=st.lists(arrays(np.float32, DIM, elements=VALUES), min_size=1, max_size=30))
-    def test_features_come_back_to_the_last_bit(self, vectors, tmp_path_factory):
+    def test_features_are_read_bit_equal(self, vectors, tmp_path_factory):
         with write_store(tmp_path_factory.mktemp("collection"), HEADER) as store:
-            keep(store, *(picture(f"{number:02d}", vector) for number, vector in enumerate(vectors)))
+            insert(store, *(picture(f"{number:02d}", vector) for number, vector in enumerate(vectors)))
             np.testing.assert_array_equal(np.vstack(list(store.features())), vectors)
 
-    def test_whole_numbers_up_to_255_take_a_byte_each(self, directory):
+    def test_integers_up_to_255_are_stored_as_bytes(self, directory):
         with closing(sqlite3.connect(directory / DATABASE)) as connection:
             assert connection.execute("SELECT DISTINCT length(vector) FROM features").fetchall() == [(DIM,)]
 
-    def test_a_known_name_is_replaced_and_keeps_number_and_grade(self, directory):
+    def test_known_name_is_replaced_and_keeps_id_and_grade(self, directory):
         with write_store(directory) as store:
-            keep(store, picture("b", content="new"))
+            insert(store, picture("b", content="new"))
             assert (store.find("b").id, store.find("b").grade, store.find("b").sha256) == (2, 2.0, "new")
-            keep(store, picture("b"), grades={"b": 5.0})
+            insert(store, picture("b"), grades={"b": 5.0})
             assert store.find("b").grade == 5.0
             assert len(store) == 3
 
-    def test_copies_are_kept_once(self, directory, monkeypatch):
+    def test_copies_are_stored_once(self, directory, monkeypatch):
         monkeypatch.setattr("os.path.exists", lambda path: path == "/somewhere/a")
         with write_store(directory) as store:
-            (bad,) = keep(store, picture("d", content="sha of a"))
+            (bad,) = insert(store, picture("d", content="sha of a"))
             assert (bad.name, bad.reason) == ("d", "has the same content as 'a' and is kept once")
             assert store.find("d") is None
 
-    def test_all_of_a_batch_or_nothing_is_kept(self, directory):
+    def test_batch_is_stored_in_one_transaction(self, directory):
         broken = picture("e", content=object())
         with write_store(directory) as store:
             with pytest.raises(sqlite3.Error):
-                keep(store, picture("d"), broken)
+                insert(store, picture("d"), broken)
             assert len(store) == 3
-            keep(store, picture("d"))
+            insert(store, picture("d"))
             assert len(store) == 4
 
-    def test_forgotten_pictures_are_gone_from_every_table(self, directory):
+    def test_removed_pictures_are_deleted_from_every_table(self, directory):
         with write_store(directory) as store:
-            store.place_all("model-x", [placed(3)], {})
+            store.store_embeddings("model-x", [embedded(3)], {})
             store.remove(["a", "b"])
         with closing(sqlite3.connect(directory / DATABASE)) as connection:
             for table in ("pictures", "features", "embeddings", "thumbnails"):
                 assert connection.execute(f"SELECT id FROM {table}").fetchall() == [(3,)]
 
-    def test_names_and_notes_of_grades_are_kept(self, directory):
+    def test_model_name_and_notes_are_stored(self, directory):
         with write_store(directory) as store:
-            store.place_all("model-x", [placed(3)], {"fitted": "today"})
+            store.store_embeddings("model-x", [embedded(3)], {"fitted": "today"})
         with read_store(directory) as store:
-            assert (store.header.model, store.state("fitted"), store.state("nothing")) == ("model-x", "today", None)
+            assert (store.header.model, store.note("fitted"), store.note("nothing")) == ("model-x", "today", None)
 
 
-def placed(*lengths):
-    """Places of blocks of so many pictures: the n-th is at (n, n) and estimated as n."""
+def embedded(*lengths):
+    """Return sum(lengths) embeddings: the n-th is (n, n), with estimate n."""
     numbers = np.arange(sum(lengths), dtype=np.float32)
-    return Placed(np.stack([numbers, numbers], axis=1), numbers.astype(np.float64))
+    return EmbeddedBatch(np.stack([numbers, numbers], axis=1), numbers.astype(np.float64))
 
 
-class TestPlaces:
-    def test_come_back_for_pictures_that_have_one(self, directory):
+class TestEmbeddings:
+    def test_embeddings_are_read_as_written(self, directory):
         with write_store(directory) as store:
-            assert store.places().vectors.shape == (0, 0)
-            store.place_all("model-x", [placed(3)], {})
-            keep(store, picture("d"))
-            places = store.places()
-            np.testing.assert_array_equal(places.ids, [1, 2, 3])
-            np.testing.assert_array_equal(places.vectors, [[0, 0], [1, 1], [2, 2]])
-            np.testing.assert_array_equal(places.grades, [np.nan, 2, np.nan])
-            np.testing.assert_array_equal(places.estimates, [0, np.nan, 2])
-            assert store.count_without_place() == 1
+            assert store.embeddings().vectors.shape == (0, 0)
+            store.store_embeddings("model-x", [embedded(3)], {})
+            insert(store, picture("d"))
+            embeddings = store.embeddings()
+            np.testing.assert_array_equal(embeddings.ids, [1, 2, 3])
+            np.testing.assert_array_equal(embeddings.vectors, [[0, 0], [1, 1], [2, 2]])
+            np.testing.assert_array_equal(embeddings.grades, [np.nan, 2, np.nan])
+            np.testing.assert_array_equal(embeddings.estimates, [0, np.nan, 2])
+            assert store.count_not_embedded() == 1
 
-    def test_are_given_to_all_pictures_or_to_none(self, directory):
+    def test_embeddings_are_stored_in_one_transaction(self, directory):
         with write_store(directory) as store:
-            store.place_all("model-x", [placed(3)], {})
-            for wrong in ([placed(2)], [placed(3), placed(1)]):
+            store.store_embeddings("model-x", [embedded(3)], {})
+            for wrong in ([embedded(2)], [embedded(3), embedded(1)]):
                 with pytest.raises((ValueError, IndexError)):
-                    store.place_all("model-y", wrong, {"fitted": "today"})
-                assert (store.header.model, store.state("model"), store.state("fitted")) == ("model-x", "model-x", None)
-                assert len(store.places().ids) == 3
+                    store.store_embeddings("model-y", wrong, {"fitted": "today"})
+                assert (store.header.model, store.note("model"), store.note("fitted")) == ("model-x", "model-x", None)
+                assert len(store.embeddings().ids) == 3
 
-    def test_a_picture_has_an_estimate_only_while_it_has_no_grade(self, directory):
+    def test_only_ungraded_pictures_have_an_estimate(self, directory):
         with write_store(directory) as store:
-            store.place_all("model-x", [placed(3)], {})
+            store.store_embeddings("model-x", [embedded(3)], {})
             store.set_grades({"a": 7.0})
             store.set_estimates([1, 3], [8.0, 9.0])
             assert [row.estimate for row in store.rows()] == [None, None, 9.0]
-            keep(store, picture("b", content="new"), placed=placed(1))
+            insert(store, picture("b", content="new"), embedded=embedded(1))
             assert store.find("b").estimate is None
 
 
 class TestOpening:
-    def test_a_new_collection_that_fails_before_its_first_picture_is_gone(self, tmp_path):
+    def test_new_collection_without_pictures_is_deleted_on_error(self, tmp_path):
         with pytest.raises(RuntimeError), write_store(tmp_path / "new", HEADER):
             raise RuntimeError
         assert not (tmp_path / "new").exists()
 
-    def test_a_new_collection_that_fails_later_keeps_its_pictures(self, tmp_path):
+    def test_new_collection_with_pictures_is_kept_on_error(self, tmp_path):
         with pytest.raises(sqlite3.Error), write_store(tmp_path / "new", HEADER) as store:
-            keep_and_fail(store, picture("a"))
+            insert_and_fail(store, picture("a"))
         with read_store(tmp_path / "new") as store:
             assert [row.name for row in store.rows()] == ["a"]
 
-    def test_an_old_collection_that_fails_stays(self, directory):
+    def test_existing_collection_is_kept_on_error(self, directory):
         with write_store(directory) as store:
             store.remove(["a", "b", "c"])
         with pytest.raises(RuntimeError), write_store(directory):
@@ -189,29 +190,29 @@ class TestOpening:
         with read_store(directory) as store:
             assert len(store) == 0
 
-    def test_a_new_header_does_not_change_an_old_collection(self, directory):
+    def test_header_of_an_existing_collection_is_not_replaced(self, directory):
         with write_store(directory, Header("hog", "hog", 7)) as store:
             assert store.header == HEADER
 
-    def test_leftovers_of_a_making_that_was_ended_are_no_collection_and_are_removed(self, tmp_path):
+    def test_leftovers_of_an_interrupted_creation_are_deleted(self, tmp_path):
         for suffix in ("", "-journal"):
             (tmp_path / f".{DATABASE}{suffix}").write_text("half")
         assert not is_collection(tmp_path)
         with write_store(tmp_path, HEADER) as store:
-            keep(store, picture("a"))
+            insert(store, picture("a"))
         assert set(os.listdir(tmp_path)) == {DATABASE, "writer.lock"}
 
     @pytest.mark.parametrize("name", ["with space", "per%cent", "que?stion#hash", "ünïcödé 🍎", "a;b&c=d", "quo'te"])
-    def test_any_name_of_a_directory_will_do(self, tmp_path, name):
+    def test_directory_may_have_any_name(self, tmp_path, name):
         with write_store(tmp_path / name, HEADER) as store:
-            keep(store, picture("a"))
+            insert(store, picture("a"))
         with read_store(tmp_path / name) as store:
             assert len(store) == 1
 
-    def test_where_there_is_none_a_sentence_says_how_to_make_one(self, tmp_path):
+    def test_error_without_a_collection_says_how_to_create_one(self, tmp_path):
         for open_store in (read_store, write_store):
             with (
-                pytest.raises(CollectionError, match="is not a collection; make one with `ordrank fit"),
+                pytest.raises(CollectionError, match="is not a collection; create one with `ordrank fit"),
                 open_store(tmp_path),
             ):
                 pass
@@ -229,5 +230,5 @@ class TestOpening:
         (("low", "high"), -9.0, "low"),
     ],
 )
-def test_a_grade_is_shown_as_it_is_written(order, grade, shown):
-    assert Header("e", "f", 1, order).show(grade) == shown
+def test_grade_is_formatted_as_a_number_or_the_nearest_name(order, grade, shown):
+    assert Header("e", "f", 1, order).format_grade(grade) == shown

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import atexit
 import gc
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
 
-from ordrank.cli import collection, demo, experiments, serve
-from ordrank.cli.terminal import never_fail_to_print
+from ordrank.cli import collection, serve
+from ordrank.cli.terminal import escape_unencodable_output
 
 app = typer.Typer(
     name="ordrank",
@@ -21,8 +22,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from ordrank import __version__
 
         typer.echo(f"ordrank {__version__}")
@@ -36,10 +37,15 @@ def root(
     ] = False,
 ) -> None:
     """Learn a distance from pictures with ordered labels; grade and rank new pictures with it."""
-    never_fail_to_print()
+    escape_unencodable_output()
     atexit.register(gc.freeze)  # or Python takes a quarter of a second to look at all it has loaded once more
 
 
-# Without a name their commands stand beside each other at the top.
-for part in (collection, serve, demo, experiments):
-    app.add_typer(part.commands)
+app.add_typer(collection.commands)
+app.add_typer(serve.commands)
+for entry in entry_points(group="ordrank.commands"):  # of other distributions
+    try:
+        app.add_typer(entry.load())
+    except Exception as error:  # noqa: BLE001 - a broken plug-in must not break the other commands
+        named = entry.value if entry.dist is None else entry.dist.name
+        typer.echo(f"ordrank: the commands of {named} cannot be loaded: {error}", err=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ordrank._format import pluralize
 from ordrank.cli.terminal import (
     RESUMABLE,
     JsonOption,
@@ -17,13 +17,12 @@ from ordrank.cli.terminal import (
     plain_errors,
     print_bad,
     print_json,
-    progress,
+    progress_bar,
 )
 
 if TYPE_CHECKING:
-    from ordrank._types import Answer
     from ordrank.cli.tables import Screen
-    from ordrank.service import Grades
+    from ordrank.collection.types import RankResult
 
 commands = typer.Typer()
 
@@ -39,16 +38,14 @@ FileColumnOption = Annotated[str, typer.Option(help="Column of the CSV file that
 GradeColumnOption = Annotated[str, typer.Option(help="Column of the CSV file that holds the grades.")]
 StrictOption = Annotated[
     bool,
-    typer.Option(
-        "--strict/--skip-bad", help="Fail if a file cannot be used, or go on without it and say which and why."
-    ),
+    typer.Option("--strict/--skip-bad", help="Fail if a file cannot be used, or go on and report it."),
 ]
 BalancedOption = Annotated[
     bool | None,
     typer.Option(
         "--balanced/--plain",
-        help="Let every grade count the same, however few pictures it has, or every picture. As it was trained last; "
-        "new collections plain.",
+        help="Give every grade the same weight, however few pictures it has, or every picture. By default as in the "
+        "last fit; plain for a new collection.",
         show_default=False,
     ),
 ]
@@ -69,15 +66,14 @@ def fit(
         Path | None, typer.Argument(help="Folder of pictures; without it the collection is trained again.")
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(help="Directory of the collection; made if missing.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Directory of the collection; created if missing.", show_default=False)],
     labels: Annotated[
         Path | None, typer.Option(help="CSV file with the grades; a new collection needs it.", show_default=False)
     ] = None,
     features: Annotated[
         str | None,
         typer.Option(
-            help="What a new collection compares pictures by: pixels, pixels:48, pixels:48,grey, hog, onnx:FILE. "
-            "Usually pixels.",
+            help="Features of a new collection: pixels, pixels:48, pixels:48,grey, hog, onnx:FILE; pixels by default.",
             show_default=False,
         ),
     ] = None,
@@ -100,38 +96,51 @@ def fit(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Read the pictures with a Dask cluster of so many workers here.", min=1, show_default=False),
+        typer.Option(
+            help="Read the pictures with a local Dask cluster of this many workers.", min=1, show_default=False
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a collection of a folder of pictures with grades, or train one again.
+    """Create a collection from a folder of pictures with grades, or train one again.
 
-    Pictures that have not changed are not read again, and an interrupted run goes on where it was.
+    Pictures that have not changed are not read again, and an interrupted run continues where it stopped.
     """
     _check_cluster(scheduler, workers)
     with plain_errors(RESUMABLE, all_bad=as_json):
-        from ordrank import service
+        from ordrank.collection.collection import Collection
+        from ordrank.errors import InputError
 
-        with progress(quiet=as_json) as (tell, tick):
-            fitted = service.fit(
-                images,
-                out,
-                grades=_grades(labels, file_column, grade_column, order),
-                features=features,
-                strict=strict,
-                balanced=balanced,
-                n_jobs=jobs,
-                scheduler=scheduler,
-                workers=workers,
-                watch=service.Watch(tell, tick),
-            )
+        opened = Collection.open(out) if Collection.exists(out) else None
+        options: dict[str, Any] = {
+            "features": features,
+            "order": order,
+            "file_column": file_column,
+            "grade_column": grade_column,
+            "balanced": balanced,
+            "strict": strict,
+            "n_jobs": jobs,
+            "scheduler": scheduler,
+            "workers": workers,
+        }
+        with progress_bar(quiet=as_json) as progress:
+            if opened is not None:
+                opened.fit(images, labels, **options, progress=progress)
+            elif images is None:
+                raise InputError(f"{out} is not a collection yet; name the folder of pictures to create one from")
+            elif labels is None:
+                raise InputError("a new collection needs grades to learn from: name a CSV file with --labels")
+            else:
+                opened = Collection.create(out, images, labels, **options, progress=progress)
+        report = opened.fit_report
+        assert report is not None
         if as_json:
-            print_json({"collection": str(out), **asdict(fitted)})
+            print_json({"collection": str(out), **asdict(report)})
             return
-        from ordrank.cli.tables import show_fitted
+        from ordrank.cli.tables import show_fit
 
-        print_bad(fitted.intake.bad)
-        show_fitted(screen(), str(out), fitted)
+        print_bad(report.imported.bad)
+        show_fit(screen(), str(out), report)
 
 
 @commands.command(
@@ -156,19 +165,25 @@ def add(
     The model stays as it is until the next `ordrank fit`.
     """
     with plain_errors(RESUMABLE, all_bad=as_json):
-        from ordrank import service
+        from ordrank.collection.collection import Collection
 
-        with progress(quiet=as_json) as (tell, tick):
-            grades = _grades(labels, file_column, grade_column, None)
-            watch = service.Watch(tell, tick)
-            intake = service.add(collection, images, grades=grades, strict=strict, n_jobs=jobs, watch=watch)
+        with Collection.open(collection) as opened, progress_bar(quiet=as_json) as progress:
+            report = opened.add(
+                images,
+                labels,
+                file_column=file_column,
+                grade_column=grade_column,
+                strict=strict,
+                n_jobs=jobs,
+                progress=progress,
+            )
         if as_json:
-            print_json({"collection": str(collection), **asdict(intake)})
+            print_json({"collection": str(collection), **asdict(report)})
             return
-        from ordrank.cli.tables import show_added
+        from ordrank.cli.tables import show_import
 
-        print_bad(intake.bad)
-        show_added(screen(), str(collection), intake)
+        print_bad(report.bad)
+        show_import(screen(), str(collection), report)
 
 
 @commands.command(
@@ -179,16 +194,17 @@ def remove(
     names: Annotated[list[str], typer.Argument(help="Names of pictures in it.", show_default=False)],
     as_json: JsonOption = False,
 ) -> None:
-    """Forget pictures of a collection, all that are named or none; the files stay where they are."""
+    """Remove pictures from a collection, all that are named or none; the files stay where they are."""
     with plain_errors():
-        from ordrank import service
+        from ordrank.collection.collection import Collection
 
-        left = service.remove(collection, names)
+        with Collection.open(collection) as opened:
+            left = opened.remove(names)
         removed = len(set(names))
         if as_json:
             print_json({"collection": str(collection), "removed": removed, "left": left})
             return
-        screen().say(
+        screen().print(
             f"{removed} removed from {collection}, {left} left; `ordrank fit --out {collection}` learns without them"
         )
 
@@ -196,7 +212,7 @@ def remove(
 @commands.command(
     epilog=examples(
         "ordrank rank collection new.jpg",
-        "ordrank rank collection a.jpg b.jpg -k 20 --html answers.html",
+        "ordrank rank collection a.jpg b.jpg -k 20 --html report.html",
         "ordrank rank collection new.jpg --from moderate --to severe",
     )
 )
@@ -214,7 +230,7 @@ def rank(
         str | None, typer.Option("--to", help="Only pictures of this grade or lower.", show_default=False)
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write the answers with their pictures as a page.", show_default=False)
+        Path | None, typer.Option(help="Write the results with their pictures as an HTML page.", show_default=False)
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -226,39 +242,32 @@ def rank(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Search with a Dask cluster of so many workers here.", min=1, show_default=False),
+        typer.Option(help="Search with a local Dask cluster of this many workers.", min=1, show_default=False),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate the grade of pictures and find those most like them, nearest first."""
     _check_cluster(scheduler, workers)
     with plain_errors():
-        from ordrank import service
-        from ordrank.errors import InputError
+        from ordrank.collection.collection import Collection
+        from ordrank.collection.types import RankRequest
 
-        if html is not None and html.is_dir():
-            raise InputError(f"{html} is a folder; name a file in it with --html")
-        answers = service.ask(
-            collection,
-            queries,
-            k=k,
-            within_grade=within_grade,
-            lowest=lowest,
-            highest=highest,
-            scheduler=scheduler,
-            workers=workers,
-        )
         if html is not None:
-            write_sheet(html, answers, collection)
+            Collection.check_report_file(html)
+        request = RankRequest(k, within_grade=within_grade, lowest=lowest, highest=highest)
+        with Collection.open(collection) as opened:
+            results = opened.rank_all(queries, request, scheduler=scheduler, workers=workers)
+            if html is not None:
+                opened.write_report(results, html)
         if as_json:
             page = {} if html is None else {"html": str(html)}
-            print_json({"collection": str(collection), "answers": [answer_document(a) for a in answers], **page})
+            print_json({"collection": str(collection), "results": [document(result) for result in results], **page})
             return
-        from ordrank.cli.tables import show_answers
+        from ordrank.cli.tables import show_results
 
-        show_answers(screen(), answers)
+        show_results(screen(), results)
         if html is not None:
-            screen().say(f"Open {html}")
+            screen().print(f"Open {html}")
 
 
 @commands.command(
@@ -266,41 +275,42 @@ def rank(
 )
 def evaluate(
     collection: CollectionArgument,
-    folds: Annotated[int, typer.Option(help="Parts, each of which is held out once.", min=2)] = 5,
+    folds: Annotated[int, typer.Option(help="Number of folds, each of which is held out once.", min=2)] = 5,
     balanced: BalancedOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how well a collection grades: fit without a part of its graded pictures, grade that part, and so on.
+    """Cross-validate: how well a collection grades pictures that were held out of the fit.
 
-    The collection stays as it is.
+    The collection is not changed.
     """
-    with plain_errors("the collection is as it was"):
-        from ordrank import service
+    with plain_errors("the collection is unchanged"):
+        from ordrank.collection.collection import Collection
 
-        with progress(quiet=as_json) as (tell, tick):
-            found = service.evaluate(collection, folds=folds, balanced=balanced, watch=service.Watch(tell, tick))
+        with Collection.open(collection) as opened, progress_bar(quiet=as_json) as progress:
+            scores = opened.evaluate(folds, balanced=balanced, progress=progress)
         if as_json:
-            print_json({"collection": str(collection), **asdict(found)})
+            print_json({"collection": str(collection), **asdict(scores)})
             return
         from ordrank.cli.tables import show_confusion, show_scores
 
-        show_scores(screen(), found)
-        show_confusion(screen(), found)
+        show_scores(screen(), scores)
+        show_confusion(screen(), scores)
 
 
 @commands.command(epilog=examples("ordrank info collection", "ordrank info collection --json"))
 def info(collection: CollectionArgument, as_json: JsonOption = False) -> None:
-    """Say what a collection holds: pictures, grades, features, what the model chose."""
+    """Describe a collection: pictures, grades, features, the selected model."""
     with plain_errors():
-        from ordrank import service
+        from ordrank.collection.collection import Collection
 
-        found = service.describe(collection)
+        with Collection.open(collection) as opened:
+            found = opened.info()
         if as_json:
             print_json(asdict(found))
             return
-        from ordrank.cli.tables import show_description
+        from ordrank.cli.tables import show_info
 
-        show_description(screen(), found)
+        show_info(screen(), found)
 
 
 @commands.command(
@@ -311,56 +321,32 @@ def export(
     out: Annotated[Path, typer.Option(help="File to write, named .parquet or .csv.", show_default=False)],
     as_json: JsonOption = False,
 ) -> None:
-    """Write all pictures with grades, estimates and places in the learned space, for pandas and others."""
+    """Write all pictures with grades, estimates and embeddings to a table, for pandas and others."""
     with plain_errors():
-        from ordrank import service
+        from ordrank.collection.collection import Collection
 
-        rows = service.export(collection, out)
+        with Collection.open(collection) as opened:
+            rows = opened.export(out)
         if as_json:
             print_json({"collection": str(collection), "file": str(out), "rows": rows})
             return
-        from ordrank.sheet import counted
-
-        screen().say(f"{counted(rows, 'row')} in {out}")
+        screen().print(f"{pluralize(rows, 'row')} in {out}")
 
 
 def screen() -> Screen:
-    """Return what tables are printed on."""
+    """Return the screen that tables are printed on."""
     from ordrank.cli.tables import Screen
 
     return Screen(console())
 
 
-def write_sheet(file: Path, answers: Sequence[Answer], collection: Path) -> None:
-    """Write answers as a page to look at."""
-    from ordrank.pages import write_files
-    from ordrank.sheet import answer_sheet
-
-    write_files(file.parent, {file.name: answer_sheet(answers, collection=str(collection))})
-
-
-def answer_document(answer: Answer) -> dict[str, Any]:
-    """Return an answer without its pictures."""
-    document = asdict(answer)
-    del document["thumbnail"]
-    for picture in document["results"]:
-        del picture["thumbnail"]
-    return document
+def document(result: RankResult) -> dict[str, Any]:
+    """Return a result for JSON, without thumbnail and display position."""
+    fields = asdict(result)
+    del fields["thumbnail"], fields["position"]
+    return fields
 
 
 def _check_cluster(scheduler: str | None, workers: int | None) -> None:
     if scheduler is not None and workers is not None:
         raise typer.BadParameter("--scheduler names a cluster, --workers starts one; give one of them.")
-
-
-def _grades(file: Path | None, file_column: str, grade_column: str, order: str | None) -> Grades | None:
-    from ordrank.datasets.grades_csv import parse_order
-    from ordrank.errors import InputError
-    from ordrank.service import Grades
-
-    names = None if order is None else parse_order(order)
-    if file is not None:
-        return Grades(file, file_column, grade_column, names)
-    if names is not None:
-        raise InputError("--order names the grades of a CSV file: name the file with --labels")
-    return None

@@ -1,4 +1,4 @@
-"""Results of the commands on collections as tables of a terminal, in 80 columns where names allow it."""
+"""Results of the commands on collections as terminal tables, in 80 columns where names allow it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ordrank._types import Answer, BadPicture, RankedPicture, Vote
+from ordrank._format import format_number, format_percent, pluralize
 from ordrank.cli.terminal import one_line, showable
-from ordrank.service import Description, Evaluation, Fitted, Intake
-from ordrank.sheet import counted, number, percent
+from ordrank.collection.types import (
+    BadPicture,
+    Evaluation,
+    FitReport,
+    GradeCount,
+    ImportReport,
+    Info,
+    RankedPicture,
+    RankResult,
+    Vote,
+)
 
-MOST_VOTES_SHOWN = 12
-MOST_GRADES_SHOWN = 40
-MOST_GRADES_TO_HIT = 20  # with more, the right one is luck: only how far off an estimate is says something
+MAX_VOTES_SHOWN = 12
+MAX_GRADES_SHOWN = 40
+MAX_GRADES_FOR_CONFUSION = 20  # with more, exact hits say little: only the size of errors does
 BAR_WIDTH = 30
-NARROW = 64  # columns; less leaves no room for names beside all numbers
+NARROW = 64  # columns; in fewer, names do not fit beside all numbers
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 
 
@@ -38,7 +47,7 @@ class Screen:
         """Return a text that is not read as markup and breaks no line."""
         return Text(showable(self.console, one_line(words)), style=style, overflow="fold")
 
-    def say(self, words: str, style: str = "") -> None:
+    def print(self, words: str, style: str = "") -> None:
         """Print a sentence, unbroken, so that paths and commands in it can be copied."""
         self.console.print(self.text(words, style), soft_wrap=True)
 
@@ -90,202 +99,206 @@ def bar(share: float, width: int) -> str:
 # fit and add -------------------------------------------------------------------------------------------------------
 
 
-def show_fitted(screen: Screen, collection: str, fitted: Fitted) -> None:
-    """Say what a fit found."""
-    ungraded = fitted.pictures - fitted.graded
-    screen.say(f"{collection} is trained", "bold")
+def show_fit(screen: Screen, collection: str, report: FitReport) -> None:
+    """Print the outcome of a fit."""
+    ungraded = report.pictures - report.graded
+    screen.print(f"{collection} is trained", "bold")
     screen.facts(
         {
-            "pictures": f"{fitted.pictures}: {fitted.graded} with a grade, {ungraded} without",
-            **intake_in_words(fitted.intake),
-            **model_in_words(fitted.chosen),
-            "error": f"{fitted.error:.3g} on average, for graded pictures left out of the fit one by one",
+            "pictures": f"{report.pictures}: {report.graded} with a grade, {ungraded} without",
+            **import_facts(report.imported),
+            **model_facts(report.model),
+            "error": f"{report.error:.3g} mean absolute error, leave-one-out over the graded pictures",
         }
     )
 
 
-def show_added(screen: Screen, collection: str, intake: Intake) -> None:
-    """Say what was added."""
-    screen.say(f"{counted(intake.read, 'picture')} added to {collection}", "bold")
-    screen.facts(intake_in_words(intake))
+def show_import(screen: Screen, collection: str, report: ImportReport) -> None:
+    """Print the outcome of an import."""
+    screen.print(f"{pluralize(report.read, 'picture')} added to {collection}", "bold")
+    screen.facts(import_facts(report))
 
 
-def intake_in_words(intake: Intake) -> dict[str, str]:
-    """Tell what became of files, grades, and pictures without a file."""
-    facts = {"files": files_in_words(intake)}
-    if intake.regraded:
-        facts["grades"] = f"{counted(intake.regraded, 'grade')} changed"
-    if intake.missing:
-        are, they, them = ("is", "it is", "it") if intake.missing == 1 else ("are", "they are", "them")
+def import_facts(report: ImportReport) -> dict[str, str]:
+    """Return what became of files, grades, and pictures without a file."""
+    facts = {"files": _files(report)}
+    if report.regraded:
+        facts["grades"] = f"{pluralize(report.regraded, 'grade')} changed"
+    if report.missing:
+        are, they, them = ("is", "it is", "it") if report.missing == 1 else ("are", "they are", "them")
         facts["missing"] = (
-            f"{counted(intake.missing, 'picture')} of the collection {are} not in this folder; "
-            f"{they} kept (`ordrank remove` forgets {them})"
+            f"{pluralize(report.missing, 'picture')} of the collection {are} not in this folder; "
+            f"{they} kept (`ordrank remove` removes {them})"
         )
     return facts
 
 
-def files_in_words(intake: Intake) -> str:
-    """Tell what became of files."""
-    copies = sum(map(_is_harmless_copy, intake.bad))
-    parts = [f"{intake.read} read", f"{intake.known} known and unchanged"]
+def _files(report: ImportReport) -> str:
+    """Return what became of the files."""
+    copies = sum(map(_is_harmless_duplicate, report.bad))
+    parts = [f"{report.read} read", f"{report.known} known and unchanged"]
     if copies:
-        parts.append(counted(copies, "copy of another", "copies of others"))
-    if len(intake.bad) > copies:
-        parts.append(f"{len(intake.bad) - copies} could not be used")
-    if intake.ignored:
-        parts.append(f"{intake.ignored} passed over (not named like pictures)")
-    return ", ".join(parts) if any((intake.read, intake.known, intake.bad, intake.ignored)) else "none read"
+        parts.append(pluralize(copies, "copy of another", "copies of others"))
+    if len(report.bad) > copies:
+        parts.append(f"{len(report.bad) - copies} could not be used")
+    if report.ignored:
+        parts.append(f"{report.ignored} ignored (no suffix of a picture)")
+    return ", ".join(parts) if any((report.read, report.known, report.bad, report.ignored)) else "none read"
 
 
-def _is_harmless_copy(bad: BadPicture) -> bool:
+def _is_harmless_duplicate(bad: BadPicture) -> bool:
     return bad.reason.startswith("has the same content as") and bad.reason.endswith("is kept once")
 
 
-def model_in_words(chosen: Mapping[str, Any]) -> dict[str, str]:
-    """Tell what a model chose by itself."""
-    order = f"a curved map of sharpness {chosen['sharpness']:.3g}" if chosen["kernel"] == "rbf" else "a straight map"
-    order += f", ridge {chosen['alpha']:.3g}"
-    if chosen["nu"]:
-        order += f", smoothed over ungraded pictures ({chosen['nu']:.3g})"
-    weight = "nearer ones count more" if chosen["weights"] == "distance" else "all count the same"
+def model_facts(model: Mapping[str, Any]) -> dict[str, str]:
+    """Return the selected hyperparameters in words."""
+    order = f"Gaussian kernel of sharpness {model['sharpness']:.3g}" if model["kernel"] == "rbf" else "linear map"
+    order += f", ridge {model['alpha']:.3g}"
+    if model["nu"]:
+        order += f", graph Laplacian over ungraded pictures ({model['nu']:.3g})"
+    weight = "weighted by 1/distance" if model["weights"] == "distance" else "equal weights"
     return {
         "order": order,
-        "appearance": f"{chosen['locality']:.3g} of the plain distance is kept",
+        "appearance": f"{model['locality']:.3g} times the distance of the features",
         "votes": "of the nearest graded picture"
-        if chosen["votes"] == 1
-        else f"of the {chosen['votes']} nearest graded pictures, {weight}",
+        if model["votes"] == 1
+        else f"of the {model['votes']} nearest graded pictures, {weight}",
     }
 
 
 # rank --------------------------------------------------------------------------------------------------------------
 
 
-def show_answers(screen: Screen, answers: Sequence[Answer]) -> None:
+def show_results(screen: Screen, results: Sequence[RankResult]) -> None:
     """Print each query with its grade and votes, and the pictures ranked for it."""
-    for answer in answers:
-        _show_answer(screen, answer)
-    shown = [picture for answer in answers for picture in answer.results]
+    for result in results:
+        _show_result(screen, result)
+    shown = [picture for result in results for picture in result.hits]
     if shown:
         estimated = "≈ estimated, not given; " if any(picture.estimated for picture in shown) else ""
-        screen.say(f"{estimated}distance² = order² + appearance²", "dim")
+        screen.print(f"{estimated}distance² = order² + appearance²", "dim")
 
 
-def _show_answer(screen: Screen, answer: Answer) -> None:
-    known = "" if answer.known_grade is None else f" (given: {answer.known_grade})"
-    screen.console.print(screen.text(answer.query, "bold"))
-    screen.say(f"estimated grade {answer.grade}{known}")
-    votes = _votes_worth_showing(answer)
+def _show_result(screen: Screen, result: RankResult) -> None:
+    known = "" if result.known_grade is None else f" (given: {result.known_grade})"
+    screen.console.print(screen.text(result.query, "bold"))
+    screen.print(f"estimated grade {result.grade}{known}")
+    votes = _main_votes(result)
     rows = [(vote.grade, vote.share, _percent(vote.share)) for vote in votes]
-    screen.facts({"votes": screen.bars(rows, chosen=answer.grade)})
-    if len(votes) < len(answer.votes):
-        others = counted(len(answer.votes) - len(votes), "other grade has", "other grades have")
-        screen.say(f"{others} fewer votes or none", "dim")
-    if not answer.results:
-        screen.say("No picture qualifies.")
+    screen.facts({"votes": screen.bars(rows, chosen=result.grade)})
+    if len(votes) < len(result.votes):
+        others = pluralize(len(result.votes) - len(votes), "other grade has", "other grades have")
+        screen.print(f"{others} fewer votes or none", "dim")
+    if not result.hits:
+        screen.print("No picture matches.")
         return
     head = ("rank", "name", "grade", "distance", "order", "appearance")
     columns = len(head) if screen.console.width >= NARROW else head.index("order")
-    cells = (_ranked(screen, rank, picture)[:columns] for rank, picture in enumerate(answer.results, start=1))
+    cells = (_ranked(screen, rank, picture)[:columns] for rank, picture in enumerate(result.hits, start=1))
     screen.console.print(screen.table(head[:columns], cells, left=(1,)))
 
 
-def _votes_worth_showing(answer: Answer) -> list[Vote]:
+def _main_votes(result: RankResult) -> list[Vote]:
     """Return all votes where grades are few, else the estimated grade's and the largest, in the order of the grades."""
-    votes = answer.votes
-    if len(votes) <= MOST_VOTES_SHOWN:
+    votes = result.votes
+    if len(votes) <= MAX_VOTES_SHOWN:
         return list(votes)
-    largest = sorted(votes, key=lambda vote: (vote.grade != answer.grade, -vote.share))[:MOST_VOTES_SHOWN]
-    return [vote for vote in votes if vote.grade == answer.grade or (vote in largest and vote.share > 0)]
+    largest = sorted(votes, key=lambda vote: (vote.grade != result.grade, -vote.share))[:MAX_VOTES_SHOWN]
+    return [vote for vote in votes if vote.grade == result.grade or (vote in largest and vote.share > 0)]
 
 
 def _ranked(screen: Screen, rank: int, picture: RankedPicture) -> list[Text]:
     grade = f"≈ {picture.grade}" if picture.estimated else picture.grade
     distances = (picture.distance, picture.order_distance, picture.appearance_distance)
-    return [screen.text(cell) for cell in (str(rank), picture.name, grade, *map(number, distances))]
+    return [screen.text(cell) for cell in (str(rank), picture.name, grade, *map(format_number, distances))]
 
 
 def _percent(share: float) -> str:
-    return percent(share, space=" ")  # a terminal does not show the other one
+    return format_percent(share, space=" ")  # a terminal does not show the other one
 
 
 # evaluate ----------------------------------------------------------------------------------------------------------
 
 
-def show_scores(screen: Screen, found: Evaluation) -> None:
+def show_scores(screen: Screen, scores: Evaluation) -> None:
     """Print the scores and what to compare them with."""
-    screen.say(f"{found.pictures} graded pictures, each graded by a fit without it ({found.folds} folds)", "bold")
-    middle = f"{found.mae_middle:.3f} for always the middle grade"
+    screen.print(
+        f"{scores.pictures} graded pictures, each graded by a fit without its fold ({scores.folds} folds)", "bold"
+    )
+    middle = f"{scores.mae_median:.3f} for always the median grade"
     rows = [
-        ("mean absolute error ↓", f"{found.mae:.3f} ± {found.mae_std:.3f}", middle),
-        *([] if _has_many_grades(found) else [("right grades ↑", _percent(found.accuracy), "")]),
-        ("quadratic-weighted kappa ↑", f"{found.kappa:.3f}", "0 for chance, 1 at best"),
-        ("Kendall's τ ↑", f"{found.tau:.3f}", "0 for chance, 1 at best"),
+        ("mean absolute error ↓", f"{scores.mae:.3f} ± {scores.mae_std:.3f}", middle),
+        *([] if _has_many_grades(scores) else [("exact grades ↑", _percent(scores.accuracy), "")]),
+        ("quadratic-weighted kappa ↑", f"{scores.kappa:.3f}", "0 for chance, 1 at best"),
+        ("Kendall's τ ↑", f"{scores.tau:.3f}", "0 for chance, 1 at best"),
     ]
     cells = ([screen.text(name), screen.text(value, "bold"), screen.text(other, "dim")] for name, value, other in rows)
     screen.console.print(screen.table(("score", "found", "to compare"), cells, left=(0, 2)))
 
 
-def _has_many_grades(found: Evaluation) -> bool:
-    return len(found.grades) > MOST_GRADES_TO_HIT
+def _has_many_grades(scores: Evaluation) -> bool:
+    return len(scores.grades) > MAX_GRADES_FOR_CONFUSION
 
 
-def show_confusion(screen: Screen, found: Evaluation) -> None:
-    """Print which grades are taken for which, as far as there is room."""
-    if _has_many_grades(found):
-        screen.say(f"{len(found.grades)} grades are too many for a table of errors; --json holds it", "dim")
+def show_confusion(screen: Screen, scores: Evaluation) -> None:
+    """Print which grades are taken for which, if the table fits the width of the screen."""
+    if _has_many_grades(scores):
+        screen.print(f"{len(scores.grades)} grades are too many for a table of errors; --json holds it", "dim")
         return
-    matrix = _confusion(screen, found)
+    matrix = _confusion(screen, scores)
     unlimited = screen.console.options.update(max_width=10**4)
     if screen.console.measure(matrix, options=unlimited).maximum <= screen.console.width:
-        screen.say("Given grades (rows) and estimated ones (columns)")
+        screen.print("Given grades (rows) and estimated ones (columns)")
         screen.console.print(matrix)
         return
     rows = [
         [screen.text(cell) for cell in (grade, str(sum(line)), _percent(line[i] / sum(line)), f"{error:.3f}")]
-        for i, (grade, line, error) in enumerate(zip(found.grades, found.confusion, found.mae_by_grade, strict=True))
+        for i, (grade, line, error) in enumerate(zip(scores.grades, scores.confusion, scores.mae_by_grade, strict=True))
     ]
-    screen.console.print(screen.table(("grade", "pictures", "right", "mean error"), rows))
+    screen.console.print(screen.table(("grade", "pictures", "exact", "mean error"), rows))
 
 
-def _confusion(screen: Screen, found: Evaluation) -> Table:
+def _confusion(screen: Screen, scores: Evaluation) -> Table:
     rows = []
-    for i, (grade, line, error) in enumerate(zip(found.grades, found.confusion, found.mae_by_grade, strict=True)):
+    for i, (grade, line, error) in enumerate(zip(scores.grades, scores.confusion, scores.mae_by_grade, strict=True)):
         cells = [screen.text(str(count), "bold" if i == j else "" if count else "dim") for j, count in enumerate(line)]
         rows.append([screen.text(grade), *cells, screen.text(f"{error:.3f}", "dim")])
-    return screen.table(("", *found.grades, "mean error"), rows)
+    return screen.table(("", *scores.grades, "mean error"), rows)
 
 
 # info --------------------------------------------------------------------------------------------------------------
 
 
-def show_description(screen: Screen, found: Description) -> None:
-    """Print what a collection is."""
-    screen.say(found.directory, "bold")
-    ungraded = found.pictures - found.graded
+def show_info(screen: Screen, info: Info) -> None:
+    """Print a summary of a collection."""
+    screen.print(info.directory, "bold")
+    ungraded = info.pictures - info.graded
     facts: dict[str, str | Table] = {
-        "pictures": f"{found.pictures}: {found.graded} with a grade, {ungraded} without",
-        "grades": _grades(screen, found.grades),
-        "features": f"{found.features}, {found.dimensions['features']} numbers a picture",
+        "pictures": f"{info.pictures}: {info.graded} with a grade, {ungraded} without",
+        "grades": _grades(screen, info.grades),
+        "features": f"{info.features}, {info.dimensions['features']} numbers a picture",
     }
-    if found.model is None:
-        facts["model"] = f"none yet; `ordrank fit --out {found.directory}` trains it"
+    if info.model is None:
+        facts["model"] = f"none yet; `ordrank fit --out {info.directory}` trains it"
     else:
-        facts["components"] = f"{found.dimensions['projection']} principal ones, {found.dimensions['order']} of order"
-        facts |= model_in_words(found.model)
-        if found.balanced:
+        projection, order = info.dimensions["projection"], info.dimensions["order"]
+        facts["components"] = f"{projection} principal components, {order} ordinal coordinates"
+        facts |= model_facts(info.model)
+        if info.balanced:
             facts["balanced"] = "every grade counts the same, however few pictures it has"
-        facts["trained"] = found.fitted or ""
-    if found.waiting:
-        facts["waiting"] = f"{counted(found.waiting, 'picture')} read since; `ordrank fit --out {found.directory}`"
-    facts["on disk"] = f"{found.bytes / 1e6:.1f} MB, format {found.format}"
+        facts["trained"] = info.fitted or ""
+    if info.not_embedded:
+        facts["not embedded"] = (
+            f"{pluralize(info.not_embedded, 'picture')} read since; `ordrank fit --out {info.directory}`"
+        )
+    facts["on disk"] = f"{info.bytes / 1e6:.1f} MB, format {info.format}"
     screen.facts(facts)
 
 
-def _grades(screen: Screen, grades: Mapping[str, int]) -> str | Table:
+def _grades(screen: Screen, grades: Sequence[GradeCount]) -> str | Table:
     if not grades:
         return "none"
-    if len(grades) > MOST_GRADES_SHOWN:
-        names = list(grades)
-        return f"{len(grades)} different ones, {names[0]} to {names[-1]}"
-    most = max(grades.values())
-    return screen.bars([(grade, count / most, str(count)) for grade, count in grades.items()])
+    if len(grades) > MAX_GRADES_SHOWN:
+        return f"{len(grades)} different grades, {grades[0].grade} to {grades[-1].grade}"
+    most = max(count.pictures for count in grades) or 1
+    return screen.bars([(count.grade, count.pictures / most, str(count.pictures)) for count in grades])

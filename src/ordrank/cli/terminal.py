@@ -1,4 +1,4 @@
-"""What every command has in common: how it fails, how it prints, and how it says what it is doing."""
+"""What all commands share: errors, printing, progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,30 +15,32 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ordrank._types import BadPicture
+    from ordrank.collection.types import BadPicture, Progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-RESUMABLE = "what was read is kept, and the same command goes on from there"
-MOST_BAD_SHOWN = 50
+RESUMABLE = "what was read is kept, and the same command continues from there"
+MAX_BAD_SHOWN = 50
 _JOINERS = "\u200c\u200d"  # hold scripts and emoji together; other invisible characters could forge what is shown
-# What stands for a sign where the output cannot show it.
+# What stands for a character that the output cannot show.
 _PLAIN = {"≈": "~", "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "", "▎": "", "▏": ""}
 _PLAIN |= {"…": "...", "±": "+/-", "²": "^2", "τ": "tau", "↓": "", "↑": ""}
 
 
 def examples(*commands: str) -> str:
-    """Return what stands below the help of a command: examples of it, a line each, to be copied."""
-    return "  \n".join(["Examples:", *(f"`{command}`" for command in commands)])  # two blanks: the line ends here
+    """Return the epilog of a command's help: examples, a line each, to be copied."""
+    return "  \n".join(
+        ["Examples:", *(f"`{command}`" for command in commands)]
+    )  # two spaces are a line break in Markdown
 
 
 @contextmanager
 def plain_errors(on_interrupt: str = "nothing was written", *, all_bad: bool = False) -> Iterator[None]:
-    """Say in one sentence what was wrong with the input or the disk, and exit with 1; with 130 on Ctrl-C.
+    """Print errors of input or disk as one sentence and exit with 1; with 130 on Ctrl-C.
 
     Parameters
     ----------
     on_interrupt : str
-        What is left behind.
+        What remains after an interrupt.
     all_bad : bool
         List every file that could not be used, however many there are.
     """
@@ -47,30 +49,30 @@ def plain_errors(on_interrupt: str = "nothing was written", *, all_bad: bool = F
     try:
         yield
     except BadPicturesError as error:
-        print_bad(error.bad, most=None if all_bad else MOST_BAD_SHOWN)
+        print_bad(error.bad, limit=None if all_bad else MAX_BAD_SHOWN)
         raise _failed(str(error)) from None
     except InputError as error:
         raise _failed(str(error)) from None
     except BrokenPipeError:
-        raise  # who reads the output has seen enough, and typer ends quietly
+        raise  # the reader of a pipe has closed it; typer exits quietly
     except OSError as error:
         raise _failed(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")) from None
     except MemoryError:
-        raise _failed("there is not enough memory for this; nothing that was kept is lost") from None
+        raise _failed("there is not enough memory for this; nothing that was stored is lost") from None
     except KeyboardInterrupt:
         typer.echo(f"ordrank: interrupted; {on_interrupt}", err=True)
         raise typer.Exit(130) from None
 
 
 def _failed(sentence: str) -> typer.Exit:
-    lines = f"ordrank: {sentence}".split("\n")  # troubles of a table are a line each
+    lines = f"ordrank: {sentence}".split("\n")  # problems of a CSV file are a line each
     typer.echo("\n".join(map(one_line, lines)), err=True)
     return typer.Exit(1)
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[tuple[Callable[[str], object], Callable[[int, int], object]]]:
-    """Yield ``tell(text)`` and ``tick(done, all)``, both on standard error; a bar on terminals only."""
+def progress_bar(*, quiet: bool) -> Iterator[Progress]:
+    """Yield a callback for progress: a line on standard error for each stage, and a bar on terminals."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -78,30 +80,36 @@ def progress(*, quiet: bool) -> Iterator[tuple[Callable[[str], object], Callable
     log.quiet = quiet and not log.is_terminal
     bar = Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=log, disable=not log.is_terminal)
     task = bar.add_task("", total=None, visible=False)
+
+    def show(stage: str, done: int, total: int) -> None:
+        if total:
+            bar.update(task, completed=done, total=total, visible=done < total)
+        else:
+            log.print(showable(log, f"{stage} …"), style="dim", markup=False)
+
     with bar:
-        yield (
-            lambda text: log.print(showable(log, f"{text} …"), style="dim", markup=False),
-            lambda done, total: bar.update(task, completed=done, total=total, visible=done < total),
-        )
+        yield show
 
 
-def never_fail_to_print() -> None:
-    r"""Let what an output cannot show be printed as ``\u2026`` instead of ending the command."""
+def escape_unencodable_output() -> None:
+    r"""Print characters that an output cannot encode as ``\u2026`` instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def console() -> Console:
-    """Return where results are printed."""
+    """Return the console for results."""
     from rich.console import Console
 
     return Console(highlight=False)
 
 
 def showable(screen: Console, text: str) -> str:
-    """Return a text with plainer signs where the screen has no others."""
-    return text if not screen.options.ascii_only else "".join(_PLAIN.get(sign, sign) for sign in text).strip()
+    """Replace characters that an ASCII terminal cannot show."""
+    if not screen.options.ascii_only:
+        return text
+    return "".join(_PLAIN.get(character, character) for character in text).strip()
 
 
 def one_line(text: str) -> str:
@@ -115,13 +123,14 @@ def one_line(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        sign if sign.isprintable() or sign in _JOINERS else sign.encode("unicode_escape").decode() for sign in text
+        character if character.isprintable() or character in _JOINERS else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
-def print_bad(bad: Sequence[BadPicture], *, most: int | None = MOST_BAD_SHOWN) -> None:
+def print_bad(bad: Sequence[BadPicture], *, limit: int | None = MAX_BAD_SHOWN) -> None:
     """List files that could not be used on standard error, a line each."""
-    shown = bad if most is None else bad[:most]
+    shown = bad if limit is None else bad[:limit]
     for picture in shown:
         typer.echo(f"{one_line(picture.name)}: {one_line(picture.reason)}", err=True)
     if len(bad) > len(shown):
@@ -129,7 +138,7 @@ def print_bad(bad: Sequence[BadPicture], *, most: int | None = MOST_BAD_SHOWN) -
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """Print a document that every reader of JSON understands: no NaN, ASCII only."""
+    """Print a document as strict JSON: no NaN, ASCII only."""
     typer.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
 
 

@@ -1,1 +1,1 @@
-"""A collection of graded pictures on disk: kept, searched and graded."""
+"""Collections of graded pictures on disk: imported, trained, searched, graded, evaluated and exported."""

@@ -1,4 +1,7 @@
-"""The model of a collection on disk: arrays as safetensors, everything else as JSON, with a checksum over both."""
+"""The model of a collection on disk: arrays as safetensors, the rest as JSON, with a checksum over both.
+
+Reading a model does not import scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,40 +18,31 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ordrank.collection.projection import Projection
+from ordrank.collection.types import Header
 from ordrank.errors import CollectionError
-from ordrank.estimators import OrdinalMetric
-from ordrank.pages import write_files
+from ordrank.estimators import OrdinalEmbedding
 
-FORMAT = 3
-_SUFFIXES = (".safetensors", ".json")
+if TYPE_CHECKING:
+    from ordrank.estimators import OrdinalMetric
+
+MODEL_FORMAT = 4
 _NAME = re.compile("model-[0-9a-f]{16}")
-_ARRAYS = ("mean_", "labels_", "label_positions_", "order_components_", "offset_")
-_ARRAYS_OF_KERNEL = ("lens_directions_", "lens_stretches_", "landmarks_", "coefficients_")
-_NUMBERS = (
-    "size_",
-    "sharpness_",
-    "sharpnesses_",
-    "lens_size_",
-    "alpha_",
-    "nu_",
-    "locality_",
-    "kernel_",
-    "n_components_",
-    "n_features_in_",
-)
+_SUFFIXES = (".safetensors", ".json")
 
 
 @dataclass(frozen=True)
 class Model:
-    """From features to places and grades.
+    """Map from features to embeddings, and how neighbours vote on grades.
 
     Attributes
     ----------
     fingerprint : str
         Of the extractor whose features it takes.
     projection : Projection
-    metric : OrdinalMetric
-        Fitted on projected features.
+    embedding : OrdinalEmbedding
+        Of projected features.
+    hyperparameters : dict
+        Selected kernel, sharpness, alpha and nu.
     n_votes : int
         Graded neighbours that vote for a grade.
     weights : {"distance", "uniform"}
@@ -57,68 +51,77 @@ class Model:
 
     fingerprint: str
     projection: Projection
-    metric: OrdinalMetric
+    embedding: OrdinalEmbedding
+    hyperparameters: dict[str, Any]
     n_votes: int
     weights: str
 
+    @classmethod
+    def from_metric(
+        cls, fingerprint: str, projection: Projection, metric: OrdinalMetric, n_votes: int, weights: str
+    ) -> Model:
+        """Return the model of a fitted metric."""
+        selected = {
+            "kernel": metric.kernel_,
+            "sharpness": metric.sharpness_,
+            "alpha": float(metric.alpha_),
+            "nu": float(metric.nu_),
+        }
+        return cls(fingerprint, projection, metric.ordinal_embedding_, selected, int(n_votes), weights)
+
     @property
     def n_order(self) -> int:
-        """Leading coordinates of a place that hold the order; the others hold the appearance."""
-        return int(self.metric.n_components_)
+        """Number of leading columns of an embedding that hold the order; the others hold the appearance."""
+        return self.embedding.n_components
 
     def choices(self) -> dict[str, Any]:
-        """What was chosen when it was trained."""
-        chosen = {name: getattr(self.metric, f"{name}_") for name in ("kernel", "sharpness", "alpha", "nu", "locality")}
-        return chosen | {"votes": self.n_votes, "weights": self.weights}
+        """Return what was selected in training."""
+        votes = {"votes": self.n_votes, "weights": self.weights}
+        return {**self.hyperparameters, "locality": self.embedding.locality, **votes}
 
-    def place(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Features (n, dim) to places (n, s + d)."""
-        return self.place_projected(self.projection(features))
+    def embed(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return embeddings (n, s + d) of features (n, dim)."""
+        return self.embed_projected(self.projection(features))
 
-    def place_projected(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Projected features (n, p) to places (n, s + d)."""
-        return np.asarray(self.metric.transform(X), dtype=np.float32)
+    def embed_projected(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return embeddings (n, s + d) of projected features (n, p)."""
+        return np.asarray(self.embedding.transform(X), dtype=np.float32)
 
 
 def serialize_model(model: Model) -> tuple[str, dict[str, bytes]]:
-    """Return the name of a model, which is its checksum, and its files."""
-    arrays = save(_arrays(model))
-    numbers = {name: getattr(model.metric, name) for name in _NUMBERS}
+    """Return the name of a model, which is its checksum, and the contents of its files by file name."""
+    arrays, numbers = model.embedding.to_arrays()
+    arrays |= {"projection.mean": model.projection.mean, "projection.components": model.projection.components}
+    data = save(arrays)
     text = {
-        "format": FORMAT,
+        "format": MODEL_FORMAT,
         "fingerprint": model.fingerprint,
-        "metric": {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()},
-        "votes": {"number": int(model.n_votes), "weights": model.weights},
-        "sha256": hashlib.sha256(arrays).hexdigest(),
+        "embedding": numbers,
+        "hyperparameters": model.hyperparameters,
+        "votes": {"number": model.n_votes, "weights": model.weights},
+        "sha256": hashlib.sha256(data).hexdigest(),
     }
     described = json.dumps(text, indent=1, sort_keys=True).encode()
     name = f"model-{hashlib.sha256(described).hexdigest()[:16]}"
-    return name, {f"{name}.safetensors": arrays, f"{name}.json": described}
-
-
-def write_model(directory: Path, model: Model) -> str:
-    """Write a model beside those that are there and return its name."""
-    name, files = serialize_model(model)
-    write_files(directory, files)
-    return name
+    return name, {f"{name}.safetensors": data, f"{name}.json": described}
 
 
 def read_model(directory: Path, name: str, fingerprint: str) -> Model:
-    """Read a model; a damaged one, or one for other features, is refused.
+    """Read a model; raise CollectionError if it is damaged or for other features.
 
     Parameters
     ----------
     directory : Path
     name : str
-        What :func:`write_model` returned.
+        From :func:`serialize_model`.
     fingerprint : str
-        Of the features that it shall take.
+        Of the features to embed.
     """
     described, arrays = _read(directory / f"{name}.json"), _read(directory / f"{name}.safetensors")
     text = _parse(directory / f"{name}.json", described, name)
-    if text["format"] != FORMAT:
+    if text["format"] != MODEL_FORMAT:
         raise CollectionError(
-            f"{directory / name}.json has the format {text['format']}, this version of ordrank reads {FORMAT}; "
+            f"{directory / name}.json has the format {text['format']}, this version of ordrank reads {MODEL_FORMAT}; "
             f"use the version that made it, or train the model again with `ordrank fit --out {directory}`"
         )
     if hashlib.sha256(arrays).hexdigest() != text["sha256"]:
@@ -134,14 +137,21 @@ def read_model(directory: Path, name: str, fingerprint: str) -> Model:
         raise _damaged(directory / f"{name}.safetensors") from error
 
 
+def current_model(directory: Path, header: Header) -> Model:
+    """Read the current model of a collection. Raise CollectionError before the first fit."""
+    if header.model is None:
+        raise CollectionError(f"{directory} has no model yet; train it with `ordrank fit --out {directory}`")
+    return read_model(directory, header.model, header.fingerprint)
+
+
 def has_files(directory: Path, name: str) -> bool:
     """Return whether a model has files, or an interrupted write has left some."""
-    return _is_model_name(name) and any(any(directory.glob(f"{dot}{name}.*")) for dot in ("", "."))
+    return is_model_name(name) and any(any(directory.glob(f"{dot}{name}.*")) for dot in ("", "."))
 
 
 def remove_model(directory: Path, name: str) -> None:
     """Delete the files of one model, and what an interrupted write has left of them; nothing else."""
-    if _is_model_name(name):
+    if is_model_name(name):
         remove_unfinished(directory, name)
         for suffix in _SUFFIXES:
             (directory / f"{name}{suffix}").unlink(missing_ok=True)
@@ -149,35 +159,21 @@ def remove_model(directory: Path, name: str) -> None:
 
 def remove_unfinished(directory: Path, name: str) -> None:
     """Delete the temporary files that an interrupted write of a model has left."""
-    if _is_model_name(name):
+    if is_model_name(name):
         for suffix in _SUFFIXES:
             for file in directory.glob(f".{name}{suffix}.*"):
                 file.unlink(missing_ok=True)
 
 
-def _is_model_name(name: str) -> bool:
+def is_model_name(name: str) -> bool:
     """Return whether a name is that of a model; the records of a damaged collection could name any file."""
     return _NAME.fullmatch(name) is not None
 
 
-def _arrays(model: Model) -> dict[str, NDArray[Any]]:
-    names = (*_ARRAYS, *_arrays_of_kind(model.metric))
-    found = {name: np.ascontiguousarray(getattr(model.metric, name)) for name in names}
-    return found | {"projection.mean": model.projection.mean, "projection.components": model.projection.components}
-
-
-def _arrays_of_kind(metric: OrdinalMetric) -> tuple[str, ...]:
-    return _ARRAYS_OF_KERNEL if metric.kernel_ == "rbf" else ()
-
-
 def _build(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     projection = Projection(arrays["projection.mean"], arrays["projection.components"])
-    metric = OrdinalMetric()
-    for name in _NUMBERS:
-        setattr(metric, name, text["metric"][name])
-    for name in (*_ARRAYS, *_arrays_of_kind(metric)):
-        setattr(metric, name, arrays[name])
-    return Model(text["fingerprint"], projection, metric, text["votes"]["number"], text["votes"]["weights"])
+    embedding, votes = OrdinalEmbedding.from_arrays(arrays, text["embedding"]), text["votes"]
+    return Model(text["fingerprint"], projection, embedding, text["hyperparameters"], votes["number"], votes["weights"])
 
 
 def _read(file: Path) -> bytes:

@@ -1,15 +1,14 @@
-"""The rows of a collection: pictures, their features and places in the learned space, in one SQLite file.
+"""The rows of a collection: pictures, features, embeddings and thumbnails, in one SQLite file.
 
-Features, places and thumbnails have tables of their own, so that reading one of them for all pictures does not read
-the others from disk.
+Features, embeddings and thumbnails have tables of their own, so that reading one of them for all pictures does not
+read the others from disk.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, MutableSet, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,49 +17,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._types import BadPicture, FloatArray
-from ordrank.collection import changes
-from ordrank.collection.changes import Correction
+from ordrank._protocols import FloatArray
+from ordrank.collection import change_log
+from ordrank.collection.change_log import GradeChange, LoggedChange
 from ordrank.collection.database import (
     DATABASE,
     FILES,
     UNFINISHED,
-    as_text,
+    check_exists,
     connect,
     connect_to_read,
     create,
     decode_vectors,
-    encode_vector,
+    float_table,
     in_order,
     is_collection,
     is_text,
-    must_exist,
-    numbers_of,
     read_header,
-    sentences,
+    translate_errors,
     write_meta,
 )
-from ordrank.collection.records import Header, Placed, Places, Row, Stamp
-from ordrank.collection.writer_lock import LOCK_FILES, only_writer
-from ordrank.errors import CollectionError
-from ordrank.features.reading import ReadPicture
+from ordrank.collection.types import EmbeddedBatch, FileStamp, Header, ImageRow
+from ordrank.collection.writer_lock import LOCK_FILES, writer_lock
+from ordrank.errors import CollectionError, InputError
+from ordrank.neighbors.search import Embeddings
 
-# Most values that older versions of SQLite take in one statement.
-_MOST_VALUES = 900
-# Rows that are read together.
+# The largest number of parameters that older versions of SQLite accept in one statement.
+_MAX_PARAMETERS = 900
 _BLOCK_ROWS = 1024
-# All numbers that SQLite may give.
-EVERY_NUMBER = range(2**63 - 1)
-
+ALL_IDS = range(2**63 - 1)
+# Keys of notes about the last fit.
+FITTED, BALANCED, ERROR = "fitted", "balanced", "error"
 _MODELS = "models"
 _ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END WHERE id = ?"
-# The content of a picture whose file holds another by now is marked, so that it can come again under another name.
-_MARK_OUTDATED = "UPDATE pictures SET sha256 = 'outdated ' || sha256 WHERE id = ?"
-_DELETE = "DELETE FROM pictures WHERE name = ?"
 
 
 class Store:
-    """An open collection. Get one from :func:`read_store` or :func:`write_store`."""
+    """An open collection; created by :func:`read_store` and :func:`write_store`."""
 
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
         self.directory, self._connection = directory, connection
@@ -71,128 +64,144 @@ class Store:
         return int(count)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         self._connection.close()
 
     # Reading -----------------------------------------------------------------------------------------------------
 
-    def stamps(self) -> dict[str, Stamp]:
-        """Path, size and time of change of every picture's file when it was read, by name."""
+    def stamps(self) -> dict[str, FileStamp]:
+        """Return the stamp of every picture's file at the time it was read, by name."""
         rows = self._connection.execute("SELECT name, path, size, mtime_ns FROM pictures")
-        return {name: Stamp(*stamp) for name, *stamp in rows}
+        return {name: FileStamp(*stamp) for name, *stamp in rows}
 
     def similar_name(self, name: str) -> str | None:
         """Return the name of a picture that may have been meant."""
         return next(iter(get_close_matches(name, self.stamps(), n=1)), None)
 
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raise InputError if there is no picture of one of the names."""
+        unknown = [name for name in names if self.find(name) is None]
+        if unknown:
+            similar = self.similar_name(unknown[0])
+            hint = f"; did you mean {similar!r}?" if similar else ""
+            named = ", ".join(map(repr, unknown))
+            raise InputError(f"nothing was removed: {self.directory} has no picture named {named}{hint}")
+
     def grades_by_name(self) -> dict[str, float | None]:
-        """Given grades of all pictures."""
+        """Return the given grades of all pictures."""
         return dict(self._connection.execute("SELECT name, grade FROM pictures"))
 
-    def rows(self, ids: Iterable[int] | None = None) -> list[Row]:
-        """All pictures in the order of their numbers, or those asked for, in that order."""
+    def rows(self, ids: Iterable[int] | None = None) -> list[ImageRow]:
+        """Return all pictures by ascending id, or the given ones in the given order."""
         if ids is None:
-            return [Row(*found) for found in self._connection.execute("SELECT * FROM pictures ORDER BY id")]
-        wanted = list(ids)
-        found = {row[0]: Row(*row) for row in self._select("SELECT * FROM pictures WHERE id IN", wanted)}
-        return in_order(found, wanted)
+            return [ImageRow(*found) for found in self._connection.execute("SELECT * FROM pictures ORDER BY id")]
+        selected = list(ids)
+        found = {row[0]: ImageRow(*row) for row in self._select("SELECT * FROM pictures WHERE id IN", selected)}
+        return in_order(found, selected)
 
-    def listing(self) -> list[tuple[Any, ...]]:
-        """Number, name, SHA-256, width, height, grade and estimate of all pictures in the order of their numbers."""
+    def summary_rows(self) -> list[tuple[Any, ...]]:
+        """Return id, name, SHA-256, width, height, grade and estimate of all pictures by ascending id."""
         statement = "SELECT id, name, sha256, width, height, grade, estimate FROM pictures ORDER BY id"
         return self._connection.execute(statement).fetchall()
 
-    def placed(self) -> list[int]:
-        """Return the numbers of the pictures that have a place, rising."""
-        return [number for (number,) in self._connection.execute("SELECT id FROM embeddings ORDER BY id")]
-
-    def find(self, name: str) -> Row | None:
+    def find(self, name: str) -> ImageRow | None:
         """Return the picture of that name."""
         if not is_text(name):
             return None
         found = self._connection.execute("SELECT * FROM pictures WHERE name = ?", (name,)).fetchone()
-        return None if found is None else Row(*found)
+        return None if found is None else ImageRow(*found)
 
-    def find_content(self, sha256: str) -> Row | None:
+    def find_content(self, sha256: str) -> ImageRow | None:
         """Return the picture with that content."""
         found = self._connection.execute("SELECT * FROM pictures WHERE sha256 = ?", (sha256,)).fetchone()
-        return None if found is None else Row(*found)
+        return None if found is None else ImageRow(*found)
 
     def grades(self) -> FloatArray:
-        """Grades of all pictures in the order of their numbers; NaN where there is none."""
-        rows = self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall()
-        return numbers_of(rows, 1)[:, 0]
+        """Return the grades (n,) of all pictures by ascending id; NaN where none was given."""
+        return float_table(self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall(), 1)[:, 0]
 
     def features(self, rows_per_block: int = _BLOCK_ROWS) -> Iterator[NDArray[np.float32]]:
-        """Feature vectors of all pictures in the order of their numbers, a block (b, dim) at a time."""
+        """Yield the feature vectors of all pictures by ascending id, in blocks (b, dim)."""
         found = self._connection.execute("SELECT vector FROM features ORDER BY id")
         while block := found.fetchmany(rows_per_block):
             yield decode_vectors([blob for (blob,) in block], self.header.dim)
 
-    def features_of(self, number: int) -> NDArray[np.float32]:
-        """Feature vector of one picture, (dim,)."""
-        found = dict(self._connection.execute("SELECT id, vector FROM features WHERE id = ?", (number,)))
-        return decode_vectors(in_order(found, [number]), self.header.dim).reshape(-1)
+    def feature_vector(self, picture: int) -> NDArray[np.float32]:
+        """Return the features (dim,) of one picture."""
+        found = dict(self._connection.execute("SELECT id, vector FROM features WHERE id = ?", (picture,)))
+        return decode_vectors(in_order(found, [picture]), self.header.dim).reshape(-1)
 
-    def numbers(self) -> range:
-        """Return the numbers among which all are that have a place; few of them are missing."""
+    def embedded_ids(self) -> list[int]:
+        """Return the ids of the pictures that have an embedding, ascending."""
+        return [picture for (picture,) in self._connection.execute("SELECT id FROM embeddings ORDER BY id")]
+
+    def id_range(self) -> range:
+        """Return the range of the ids of embedded pictures; few of them are unused."""
         first, last = self._connection.execute("SELECT min(id), max(id) FROM embeddings").fetchone()
         return range(0) if first is None else range(first, last + 1)
 
-    def places(self, numbers: range = EVERY_NUMBER) -> Places:
-        """Where every picture is that has a place, or those with numbers in a range, in the order of their numbers."""
+    def embeddings(self, ids: range = ALL_IDS) -> Embeddings:
+        """Return the embedded pictures with ids in a range, by ascending id."""
         statement = (
             "SELECT id, grade, estimate FROM pictures "
             "WHERE id >= ? AND id < ? AND id IN (SELECT id FROM embeddings) ORDER BY id"
         )
-        table = numbers_of(self._connection.execute(statement, (numbers.start, numbers.stop)).fetchall(), 3)
-        vectors = self._vectors(numbers, len(table))
-        return Places(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], vectors)
+        table = float_table(self._connection.execute(statement, (ids.start, ids.stop)).fetchall(), 3)
+        vectors = self._embedding_vectors(ids, len(table))
+        return Embeddings(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], vectors)
 
-    def _vectors(self, numbers: range, n: int) -> NDArray[np.float32]:
-        """Vectors (n, s + d) of those that have a place, read in blocks: beside them little else is in memory."""
+    def _embedding_vectors(self, ids: range, n: int) -> NDArray[np.float32]:
+        """Return the n embeddings (n, s + d) of a range, read in blocks to need little other memory."""
         statement = "SELECT vector FROM embeddings WHERE id >= ? AND id < ? ORDER BY id"
-        found = self._connection.execute(statement, (numbers.start, numbers.stop))
+        found = self._connection.execute(statement, (ids.start, ids.stop))
         vectors, done = np.empty((n, 0), dtype=np.float32), 0
         while block := [blob for (blob,) in found.fetchmany(_BLOCK_ROWS)]:
             if not done and isinstance(block[0], bytes):
                 vectors = np.empty((n, len(block[0]) // 4), dtype=np.float32)
             whole = all(isinstance(blob, bytes) and len(blob) == 4 * vectors.shape[1] for blob in block)
             if not whole or done + len(block) > n:
-                raise sqlite3.DatabaseError("a place is missing")
+                raise sqlite3.DatabaseError("an embedding is missing")
             vectors[done : done + len(block)] = np.frombuffer(b"".join(block), dtype="<f4").reshape(len(block), -1)
             done += len(block)
         if done != n:
-            raise sqlite3.DatabaseError("a place is missing")
+            raise sqlite3.DatabaseError("an embedding is missing")
         return vectors
 
-    def place_of(self, number: int) -> NDArray[np.float32] | None:
-        """Where one picture is, (s + d,); None if it has no place."""
-        found = self._connection.execute("SELECT vector FROM embeddings WHERE id = ?", (number,)).fetchone()
+    def embedding(self, picture: int) -> NDArray[np.float32] | None:
+        """Return the embedding (s + d,) of one picture; None if it has none."""
+        found = self._connection.execute("SELECT vector FROM embeddings WHERE id = ?", (picture,)).fetchone()
         if found is None:
             return None
         if not isinstance(found[0], bytes) or len(found[0]) % 4:
-            raise sqlite3.DatabaseError("a place is cut off")
+            raise sqlite3.DatabaseError("an embedding is truncated")
         return np.frombuffer(found[0], dtype="<f4")
 
-    def thumbnails(self, ids: Sequence[int]) -> list[bytes]:
-        """Thumbnails in the order asked for."""
-        found = dict(self._select("SELECT id, jpeg FROM thumbnails WHERE id IN", ids))
-        return in_order(found, ids)
-
-    def count_without_place(self) -> int:
-        """Pictures that were read and have no place in the learned space yet."""
+    def count_not_embedded(self) -> int:
+        """Return the number of pictures without an embedding."""
         statement = "SELECT count(*) FROM pictures WHERE id NOT IN (SELECT id FROM embeddings)"
         return int(self._connection.execute(statement).fetchone()[0])
 
-    def state(self, key: str) -> str | None:
-        """Return a note that was kept with the collection."""
+    def count(self, ids: Sequence[int]) -> int:
+        """Return how many of the ids exist."""
+        return sum(1 for _ in self._select("SELECT id FROM pictures WHERE id IN", ids))
+
+    def thumbnails(self, ids: Sequence[int]) -> list[bytes]:
+        """Return thumbnails as JPEG, in the given order."""
+        return in_order(dict(self._select("SELECT id, jpeg FROM thumbnails WHERE id IN", ids)), ids)
+
+    def note(self, key: str) -> str | None:
+        """Return a value that was stored with the collection."""
         found = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if found is None else str(found[0])
 
+    @property
+    def is_balanced(self) -> bool:
+        """Whether every grade had the same weight in the last fit."""
+        return self.note(BALANCED) == str(True)
+
     def models(self) -> list[str]:
         """Return the names of all models whose files may be in the directory."""
-        recorded = self.state(_MODELS)
+        recorded = self.note(_MODELS)
         names = [] if recorded is None else json.loads(recorded)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise sqlite3.DatabaseError("the list of models is not a list of names")
@@ -200,253 +209,165 @@ class Store:
 
     @property
     def serial(self) -> int:
-        """Number of the last transaction."""
-        return changes.number_of(self._connection, changes.SERIAL)
+        """Serial number of the last transaction."""
+        return change_log.counter(self._connection, change_log.SERIAL)
 
     def count_changed(self) -> int:
-        """Pictures whose grade is not the one that the model was trained with."""
-        return changes.number_of(self._connection, changes.CHANGED)
+        """Return the number of pictures whose grade is not the one that the model was trained with."""
+        return change_log.counter(self._connection, change_log.CHANGED)
 
-    def corrections_since(self, serial: int) -> list[Correction] | None:
-        """Corrections that lead from an earlier state to this one; None if something else has changed."""
-        return changes.corrections_since(self._connection, serial)
+    def changes_since(self, serial: int) -> list[GradeChange] | None:
+        """Return the grade changes after a transaction; None if anything else has changed."""
+        return change_log.changes_since(self._connection, serial)
+
+    def last_change(self) -> LoggedChange | None:
+        """Return the last grade change that can be undone."""
+        return change_log.last_change(self._connection)
 
     def _select(self, statement: str, ids: Sequence[int]) -> Iterator[Any]:
-        for start in range(0, len(ids), _MOST_VALUES):
-            part = ids[start : start + _MOST_VALUES]
+        for start in range(0, len(ids), _MAX_PARAMETERS):
+            part = ids[start : start + _MAX_PARAMETERS]
             yield from self._connection.execute(f"{statement} ({','.join('?' * len(part))})", [int(i) for i in part])
 
     # Writing -----------------------------------------------------------------------------------------------------
 
-    def add(
-        self,
-        pictures: Sequence[ReadPicture],
-        paths: Mapping[str, Path],
-        grades: Mapping[str, float],
-        placed: Placed | None = None,
-        *,
-        outdated: MutableSet[str] | None = None,
-        replace_namesakes: bool = True,
-    ) -> list[BadPicture]:
-        """Keep pictures, all or none.
-
-        One whose name is known replaces the old one. One whose content is known has been renamed if the old file is
-        gone, and is a copy otherwise.
-
-        Parameters
-        ----------
-        pictures : sequence of ReadPicture
-        paths, grades : mapping
-            By name; a picture without a grade keeps the one it had.
-        placed : Placed, optional
-            Where they are in the space of the model; None before there is one.
-        outdated : mutable set of str, optional
-            Names that will be added again because their files have changed: what they were is no reason to call
-            another picture a copy. Those that are added leave it.
-        replace_namesakes : bool
-            Whether a picture may replace one of the same name whose file is elsewhere, and still there.
-
-        Returns
-        -------
-        list of BadPicture
-            Those that are not kept: copies, whose grades go to what they are copies of, and others with the name
-            of another picture.
-        """
-        bad = []
-        outdated = set() if outdated is None else outdated
-        with self._transaction() as cursor:
-            for position, picture in enumerate(pictures):
-                outdated.discard(picture.name)
-                path = as_text(str(paths[picture.name]))
-                reason = None if replace_namesakes else self._namesake(picture, path)
-                reason = reason or self._copy(cursor, picture, grades, outdated)
-                if reason is not None:
-                    bad.append(BadPicture(picture.name, reason))
-                    continue
-                number = self._put(cursor, picture, path, grades.get(picture.name))
-                if placed is not None:
-                    self._place(cursor, number, placed.vectors[position], float(placed.estimates[position]))
-        return bad
-
-    def set_grades(self, grades: Mapping[str, float]) -> None:
-        """Give pictures their grades, by name."""
-        with self._transaction() as cursor:
-            changes.remember_grades(cursor, [(grade, name) for name, grade in grades.items()])
-            cursor.executemany(
-                "UPDATE pictures SET grade = ?, estimate = NULL WHERE name = ? AND grade IS NOT ?",
-                [(grade, name, grade) for name, grade in grades.items()],
-            )
-
-    def set_grade(self, number: int, grade: float | None, estimate: float | None) -> bool:
-        """Give a picture another grade, or none and an estimated one; False if there is no such picture."""
-        correction = Correction(number, grade, estimate if grade is None else None)
-        with self._transaction(counted=False) as cursor:
-            return changes.correct(cursor, correction)
-
-    def set_estimates(self, ids: Iterable[int], estimates: Iterable[float]) -> None:
-        """Give pictures that have no grade an estimated one, by number."""
-        with self._transaction() as cursor:
-            cursor.executemany(_ESTIMATE, [(float(e), int(i)) for i, e in zip(ids, estimates, strict=True)])
-
-    def set_extractor(self, name: str) -> None:
-        """Say where the extractor is found now; it must give the same features."""
-        with self._transaction() as cursor:
-            write_meta(cursor, {"extractor": name})
-        self.header = read_header(self.directory, self._connection)
-
-    def record_models(self, names: Iterable[str]) -> None:
-        """Record which models have files in the directory: no other files are ever deleted."""
-        with self._transaction() as cursor:
-            write_meta(cursor, {_MODELS: json.dumps(sorted(names))})
-
-    def remove(self, names: Sequence[str]) -> None:
-        """Forget pictures."""
-        with self._transaction() as cursor:
-            cursor.executemany(_DELETE, [(name,) for name in names])
-
-    def place_all(self, model: str, places: Iterable[Placed], notes: Mapping[str, str]) -> None:
-        """Make a model the one of the collection: every picture gets its new place, or nothing changes.
-
-        Parameters
-        ----------
-        model : str
-            Its name.
-        places : iterable of Placed
-            Blocks, in the order of the pictures' numbers.
-        notes : mapping
-            Kept with it, see :meth:`state`.
-        """
-        numbers = [number for (number,) in self._connection.execute("SELECT id FROM pictures ORDER BY id")]
-        with self._transaction() as cursor:
-            done = 0
-            for block in places:
-                for vector, estimate in zip(block.vectors, block.estimates, strict=True):
-                    self._place(cursor, numbers[done], vector, float(estimate))
-                    done += 1
-            if done != len(numbers):
-                raise ValueError(f"{done} places for {len(numbers)} pictures")
-            write_meta(cursor, {"model": model, **notes})
-            changes.forget_grades(cursor)
-        self.header = read_header(self.directory, self._connection)
-
     @contextmanager
-    def _transaction(self, *, counted: bool = True) -> Iterator[sqlite3.Cursor]:
+    def transaction(self, *, counted: bool = True) -> Iterator[sqlite3.Cursor]:
+        """Commit all statements of a block or none; ``counted`` advances the serial number."""
         with closing(self._connection.cursor()) as cursor:
             cursor.execute("BEGIN IMMEDIATE")
             try:
                 yield cursor
                 if counted:
-                    changes.count_transaction(cursor)
+                    change_log.count_transaction(cursor)
                 cursor.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:  # a full disk may have rolled it back already
                     cursor.execute("ROLLBACK")
                 raise
 
-    def _namesake(self, picture: ReadPicture, path: str) -> str | None:
-        """Why a picture cannot have its name: another one has it, whose file is elsewhere and still there."""
-        known = self.find(picture.name)
-        if known is None or known.path == path or known.sha256 == picture.sha256 or not os.path.exists(known.path):
-            return None
-        return f"has the name of another picture of the collection, {known.path}; rename one of them"
+    def set_grades(self, grades: Mapping[str, float]) -> None:
+        """Set grades by name."""
+        with self.transaction() as cursor:
+            change_log.remember_grades(cursor, [(grade, name) for name, grade in grades.items()])
+            cursor.executemany(
+                "UPDATE pictures SET grade = ?, estimate = NULL WHERE name = ? AND grade IS NOT ?",
+                [(grade, name, grade) for name, grade in grades.items()],
+            )
 
-    def _copy(
-        self, cursor: sqlite3.Cursor, picture: ReadPicture, grades: Mapping[str, float], outdated: MutableSet[str]
-    ) -> str | None:
-        """Why a picture is not kept: another one has the same content, and its file is still there."""
-        twin = self.find_content(picture.sha256)
-        if twin is None or twin.name == picture.name:
-            return None
-        gone, is_known = not os.path.exists(twin.path), self.find(picture.name) is not None
-        if twin.name in outdated or (gone and is_known):
-            cursor.execute(_MARK_OUTDATED, (twin.id,))
-            return None
-        if gone:  # it has a new name
-            cursor.execute("UPDATE pictures SET name = ? WHERE id = ?", (picture.name, twin.id))
-            return None
-        cursor.execute(_DELETE, (picture.name,))  # what had this name is not in its file any more
-        given, held = grades.get(picture.name), grades.get(twin.name, twin.grade)
-        if given is not None and held is None:
-            cursor.execute("UPDATE pictures SET grade = ?, estimate = NULL WHERE id = ?", (given, twin.id))
-        elif given is not None and given != held:
-            shown = f"{self.header.show(given)} instead of {self.header.show(held or 0.0)}"
-            return f"has the same content as {twin.name!r} but another grade, {shown}; give both the same"
-        return f"has the same content as {twin.name!r} and is kept once"
+    def set_grade(self, picture: int, grade: float | None, estimate: float | None, undoes: int | None = None) -> bool:
+        """Set the grade of one picture, or none and an estimate; return False if there is no such picture."""
+        change = GradeChange(picture, grade, estimate if grade is None else None)
+        with self.transaction(counted=False) as cursor:
+            return change_log.change_grade(cursor, change, undoes)
 
-    def _put(self, cursor: sqlite3.Cursor, picture: ReadPicture, path: str, grade: float | None) -> int:
-        known = self.find(picture.name)
-        if known is not None:
-            cursor.execute("DELETE FROM pictures WHERE id = ?", (known.id,))
-            grade = known.grade if grade is None else grade
-        columns = (picture.sha256, picture.size, picture.mtime_ns, picture.width, picture.height)
-        cursor.execute(
-            "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-            (None if known is None else known.id, picture.name, path, *columns, grade),
-        )
-        number = cursor.lastrowid
-        assert number is not None
-        cursor.execute("INSERT INTO features VALUES (?, ?)", (number, encode_vector(picture.features)))
-        cursor.execute("INSERT INTO thumbnails VALUES (?, ?)", (number, picture.thumbnail))
-        return number
+    def set_estimates(self, ids: Iterable[int], estimates: Iterable[float]) -> None:
+        """Set the estimates of pictures without a grade, by id."""
+        with self.transaction() as cursor:
+            cursor.executemany(_ESTIMATE, [(float(e), int(i)) for i, e in zip(ids, estimates, strict=True)])
 
-    def _place(self, cursor: sqlite3.Cursor, number: int, vector: NDArray[np.float32], estimate: float) -> None:
-        cursor.execute("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", (number, vector.astype("<f4").tobytes()))
-        cursor.execute(_ESTIMATE, (estimate, number))
+    def set_extractor(self, name: str) -> None:
+        """Set the name of the extractor, which must compute the same features."""
+        with self.transaction() as cursor:
+            write_meta(cursor, {"extractor": name})
+        self.header = read_header(self.directory, self._connection)
+
+    def record_models(self, names: Iterable[str]) -> None:
+        """Record which models have files in the directory: no other files are ever deleted."""
+        with self.transaction() as cursor:
+            write_meta(cursor, {_MODELS: json.dumps(sorted(names))})
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove pictures by name."""
+        with self.transaction() as cursor:
+            cursor.executemany("DELETE FROM pictures WHERE name = ?", [(name,) for name in names])
+            change_log.forget_removed(cursor)
+
+    def store_embeddings(self, model: str, batches: Iterable[EmbeddedBatch], notes: Mapping[str, str]) -> None:
+        """Make a model the current one: all pictures get their new embeddings, or nothing changes.
+
+        Parameters
+        ----------
+        model : str
+            Its name.
+        batches : iterable of EmbeddedBatch
+            All pictures by ascending id.
+        notes : mapping
+            Stored with it, see :meth:`note`.
+        """
+        ids = [picture for (picture,) in self._connection.execute("SELECT id FROM pictures ORDER BY id")]
+        with self.transaction() as cursor:
+            done = 0
+            for batch in batches:
+                for vector, estimate in zip(batch.vectors, batch.estimates, strict=True):
+                    put_embedding(cursor, ids[done], vector, float(estimate))
+                    done += 1
+            if done != len(ids):
+                raise ValueError(f"{done} embeddings for {len(ids)} pictures")
+            write_meta(cursor, {"model": model, **notes})
+            change_log.forget_grades(cursor)
+        self.header = read_header(self.directory, self._connection)
+
+
+def put_embedding(cursor: sqlite3.Cursor, picture: int, vector: NDArray[np.float32], estimate: float) -> None:
+    """Store the embedding (s + d,) of a picture, and its estimate if no grade was given."""
+    cursor.execute("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", (picture, vector.astype("<f4").tobytes()))
+    cursor.execute(_ESTIMATE, (estimate, picture))
 
 
 def open_store(directory: Path) -> Store:
-    """Open a collection to read from it more than once; each reading sees the state of its time."""
-    must_exist(directory)
+    """Open a collection for repeated reading; each statement sees the latest state."""
+    check_exists(directory)
     return Store(directory, connect_to_read(directory / DATABASE))
 
 
 @contextmanager
 def read_store(directory: Path) -> Iterator[Store]:
-    """Open a collection to read from it, while others may read and one may write."""
-    must_exist(directory)
-    with sentences(directory), closing(connect_to_read(directory / DATABASE)) as connection:
-        # One state of everything, whatever a writer does meanwhile.
+    """Open a collection for reading, in one consistent state whatever a writer does meanwhile."""
+    check_exists(directory)
+    with translate_errors(directory), closing(connect_to_read(directory / DATABASE)) as connection:
         connection.execute("BEGIN")
         yield Store(directory, connection)
 
 
 @contextmanager
-def write_store(directory: Path, new: Header | None = None, *, patience: float = 0.0) -> Iterator[Store]:
-    """Open a collection to write in it; there is one writer at a time.
+def write_store(directory: Path, new: Header | None = None, *, timeout: float = 0.0) -> Iterator[Store]:
+    """Open a collection for writing; there is one writer at a time.
 
     Parameters
     ----------
     directory : Path
     new : Header, optional
-        Make a collection with this header where there is none.
-    patience : float
+        Create a collection with these settings where there is none. It is deleted again if the block fails before a
+        picture was added.
+    timeout : float
         Seconds to wait for another writer.
     """
     if new is None:
-        must_exist(directory)
+        check_exists(directory)
     else:
         _check_is_free(directory)
-    new_directory = not directory.exists()
+    is_new_directory = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
-    with sentences(directory), only_writer(directory, patience):
-        for_nothing = made = not is_collection(directory)
+    with translate_errors(directory), writer_lock(directory, timeout):
+        is_empty = is_new = not is_collection(directory)
         try:
-            if made and new is not None:
+            if is_new and new is not None:
                 create(directory, new)
             with closing(connect(directory / DATABASE, "rw")) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA foreign_keys = ON")
-                changes.prepare(connection)
+                change_log.ensure_tables(connection)
                 store = Store(directory, connection)
-                for_nothing = False
+                is_empty = False
                 try:
                     yield store
                 except BaseException:
-                    for_nothing = made and len(store) == 0
+                    is_empty = is_new and len(store) == 0
                     raise
         except BaseException:
-            if for_nothing:
-                _delete(directory, whole=new_directory)
+            if is_empty:
+                delete_files(directory, and_directory=is_new_directory)
             raise
 
 
@@ -461,9 +382,9 @@ def _check_is_free(directory: Path) -> None:
         )
 
 
-def _delete(directory: Path, *, whole: bool) -> None:
-    """Take back a collection that came to nothing, and only that."""
+def delete_files(directory: Path, *, and_directory: bool) -> None:
+    """Delete the database and the lock of a collection, and its directory if asked and empty."""
     for name in (*FILES, *UNFINISHED, *LOCK_FILES):
         (directory / name).unlink(missing_ok=True)
-    if whole and not any(directory.iterdir()):
+    if and_directory and not any(directory.iterdir()):
         directory.rmdir()

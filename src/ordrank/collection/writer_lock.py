@@ -1,4 +1,4 @@
-"""One writer at a time, and who it is."""
+"""Write lock of a collection: one writer at a time; others can read who holds it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ LOCK_FILES = (LOCK_FILE, f"{LOCK_FILE}-journal")
 
 
 @contextmanager
-def only_writer(directory: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold the right to write in a directory; whoever holds it after so many seconds still is named.
+def writer_lock(directory: Path, timeout: float = 0.0) -> Iterator[None]:
+    """Hold the write lock of a directory; raise CollectionBusyError that names the holder after a timeout in seconds.
 
-    The lock is an open transaction on a small database of its own: it works wherever SQLite does, others can still
-    read who holds it, and the operating system lifts it however the holder ends.
+    The lock is an open transaction on a small database of its own: it works wherever SQLite does, others can read who
+    holds it, and the operating system releases it however the holder ends.
     """
-    with closing(sqlite3.connect(directory / LOCK_FILE, timeout=patience, isolation_level=None)) as lock:
+    with closing(sqlite3.connect(directory / LOCK_FILE, timeout=timeout, isolation_level=None)) as lock:
         try:
             lock.execute("BEGIN IMMEDIATE")
-            lock.execute("PRAGMA busy_timeout = 1000")  # others may be reading who it is
+            lock.execute("PRAGMA busy_timeout = 1000")  # others may be reading the name of the holder
             lock.execute("CREATE TABLE IF NOT EXISTS holder (text TEXT)")
             lock.execute("DELETE FROM holder")
             lock.execute("INSERT INTO holder VALUES (?)", (json.dumps(_this_process()),))
@@ -60,7 +60,6 @@ def _this_process() -> dict[str, str | int]:
 def _holder(lock: sqlite3.Connection) -> str:
     try:
         (text,) = lock.execute("SELECT text FROM holder").fetchone()
-        holder = json.loads(text)
-        return "process {process} on {machine} (`{command}`, since {since})".format(**holder)
-    except (sqlite3.OperationalError, TypeError):  # it is just about to write its name
+        return "process {process} on {machine} (`{command}`, since {since})".format(**json.loads(text))
+    except (sqlite3.OperationalError, TypeError):  # the holder has not written its name yet
         return "another process"

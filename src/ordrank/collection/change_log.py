@@ -1,0 +1,122 @@
+"""Log of grade changes: what is newer than the model, how a snapshot catches up, and what can be undone.
+
+Every transaction has a serial number. Changes of single grades are logged with theirs for a while, so that a snapshot
+in memory can be brought up to date without reading all rows again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+# Logged changes; a snapshot that has missed more is read again as a whole.
+MAX_LOGGED = 1000
+SERIAL, CHANGED = "serial", "changed"
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    # Grades that changed since the last training, as they were then.
+    "CREATE TABLE IF NOT EXISTS trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL)",
+    "CREATE TABLE IF NOT EXISTS grade_changes "
+    "(serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, estimate REAL, undoes INTEGER)",
+)
+_INCREMENT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
+_SET = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
+_REMEMBER = "INSERT OR IGNORE INTO trained SELECT id, grade FROM pictures WHERE"
+_COUNT = "SELECT count(*) FROM trained JOIN pictures USING (id) WHERE trained.grade IS NOT pictures.grade"
+
+
+class GradeChange(NamedTuple):
+    """A new grade of one picture, or None and an estimated grade."""
+
+    id: int
+    grade: float | None
+    estimate: float | None
+
+
+class LoggedChange(NamedTuple):
+    """A logged change that has not been undone: its serial number, the picture, its grade before and after."""
+
+    serial: int
+    id: int
+    before: float | None
+    grade: float | None
+
+
+def ensure_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables in a collection of an older version."""
+    for statement in TABLES:
+        connection.execute(statement)
+    connection.execute("DROP TABLE IF EXISTS corrections")  # the log of an older version
+
+
+def counter(connection: sqlite3.Connection | sqlite3.Cursor, key: str) -> int:
+    """Return a counter: the serial number of the last transaction, or the number of changed grades."""
+    if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'counters'").fetchone()[0]:
+        return 0  # created by an older version and unchanged since
+    found = connection.execute("SELECT value FROM counters WHERE key = ?", (key,)).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def count_transaction(cursor: sqlite3.Cursor) -> None:
+    """Advance the serial number, and count the grades that differ from those of the last training."""
+    cursor.execute(_INCREMENT, (SERIAL, 1))
+    cursor.execute(_SET, (CHANGED, _count_changed(cursor)))
+
+
+def remember_grades(cursor: sqlite3.Cursor, grades: list[tuple[float, str]]) -> None:
+    """Keep the grades of the last training before they are replaced; pairs of a new grade and a name."""
+    cursor.executemany(f"{_REMEMBER} grade IS NOT ? AND name = ?", grades)
+
+
+def forget_grades(cursor: sqlite3.Cursor) -> None:
+    """Clear the grades of the last training: the model was trained on the current ones."""
+    cursor.execute("DELETE FROM trained")
+
+
+def forget_removed(cursor: sqlite3.Cursor) -> None:
+    """Delete the changes of removed pictures: another picture may get their ids."""
+    cursor.execute("DELETE FROM grade_changes WHERE id NOT IN (SELECT id FROM pictures)")
+
+
+def change_grade(cursor: sqlite3.Cursor, change: GradeChange, undoes: int | None = None) -> bool:
+    """Change one grade in a transaction of its own and log it; return False if there is no such picture."""
+    row = cursor.execute("SELECT grade FROM pictures WHERE id = ?", (change.id,)).fetchone()
+    if row is None:
+        return False
+    cursor.execute(f"{_REMEMBER} id = ?", (change.id,))
+    changed_before = _count_changed(cursor, change.id)
+    values = (change.grade, change.estimate, change.id)
+    cursor.execute("UPDATE pictures SET grade = ?, estimate = ? WHERE id = ?", values)
+    cursor.execute(_INCREMENT, (SERIAL, 1))
+    cursor.execute(_INCREMENT, (CHANGED, _count_changed(cursor, change.id) - changed_before))
+    serial = counter(cursor, SERIAL)
+    logged = (serial, change.id, row[0], change.grade, change.estimate, undoes)
+    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?, ?)", logged)
+    cursor.execute("DELETE FROM grade_changes WHERE serial <= ?", (serial - MAX_LOGGED,))
+    return True
+
+
+def changes_since(connection: sqlite3.Connection, serial: int) -> list[GradeChange] | None:
+    """Return the changes after a transaction; None if anything but single grades has changed, or too much."""
+    missed = counter(connection, SERIAL) - serial
+    if not 0 <= missed <= MAX_LOGGED:
+        return None
+    statement = "SELECT id, grade, estimate FROM grade_changes WHERE serial > ? ORDER BY serial"
+    found = [GradeChange(*row) for row in connection.execute(statement, (serial,))] if missed else []
+    return found if len(found) == missed else None
+
+
+def last_change(connection: sqlite3.Connection) -> LoggedChange | None:
+    """Return the last logged change that is neither an undo nor undone."""
+    row = connection.execute(
+        "SELECT serial, id, before, grade FROM grade_changes WHERE undoes IS NULL AND serial NOT IN "
+        "(SELECT undoes FROM grade_changes WHERE undoes IS NOT NULL) ORDER BY serial DESC LIMIT 1"
+    ).fetchone()
+    return None if row is None else LoggedChange(*row)
+
+
+def _count_changed(cursor: sqlite3.Cursor, picture: int | None = None) -> int:
+    """Count the pictures, or whether one picture, whose grade is not that of the last training."""
+    if picture is None:
+        return int(cursor.execute(_COUNT).fetchone()[0])
+    return int(cursor.execute(f"{_COUNT} AND id = ?", (picture,)).fetchone()[0])

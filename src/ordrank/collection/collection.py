@@ -1,0 +1,400 @@
+"""The public class: graded pictures on disk, and the model learned from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank.collection import html_report
+from ordrank.collection.database import check_exists, is_collection
+from ordrank.collection.info import describe_collection
+from ordrank.collection.live import LiveSnapshot
+from ordrank.collection.queries import Query, QueryReader
+from ordrank.collection.search import Searcher
+from ordrank.collection.snapshot import Snapshot, take_snapshot, unknown_picture
+from ordrank.collection.store import Store, read_store, write_store
+from ordrank.collection.types import (
+    Evaluation,
+    FitReport,
+    ImportReport,
+    Info,
+    Picture,
+    PicturePage,
+    Points,
+    Progress,
+    QueryPicture,
+    RankRequest,
+    RankResult,
+    frame_of,
+    no_progress,
+)
+from ordrank.errors import CollectionError, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ordrank.collection.fit import FitOptions, LabelsLike
+
+_WRITE_TIMEOUT = 1.0  # seconds that a change of one grade waits for another writer
+PathLike: TypeAlias = str | os.PathLike[str]
+WriteLock: TypeAlias = Callable[[], AbstractContextManager[object]]
+
+
+class Collection:
+    """A collection of graded pictures on disk; use :meth:`create` or :meth:`open`.
+
+    Queries are answered from a snapshot in memory, by several threads at once. When another process or a grade has
+    changed the collection, the next query refreshes the snapshot; queries under way finish with the old one.
+
+    Attributes
+    ----------
+    directory : Path
+    fit_report : FitReport or None
+        Outcome of the last :meth:`create` or :meth:`fit` of this object.
+
+    Examples
+    --------
+    >>> from ordrank import Collection
+    >>> collection = Collection.create("fruit", "pictures", "grades.csv")        # doctest: +SKIP
+    >>> with Collection.open("fruit") as collection:                             # doctest: +SKIP
+    ...     result = collection.rank("new.jpg", k=5)
+    ...     print(result.grade, result.to_frame())
+    """
+
+    def __init__(
+        self,
+        directory: PathLike,
+        *,
+        snapshot: Snapshot | None = None,
+        on_new_model: Callable[[str | None], object] | None = None,
+        write_lock: WriteLock = nullcontext,
+    ) -> None:
+        self.directory = Path(directory)
+        check_exists(self.directory)
+        self.fit_report: FitReport | None = None
+        self._live = LiveSnapshot(self.directory, snapshot, on_new_model)
+        self._queries = QueryReader(self.directory, self._live)
+        self._write_lock, self._writing = write_lock, Lock()  # to wait in turn, instead of polling the lock of the file
+
+    @classmethod
+    def open(cls, directory: PathLike) -> Self:
+        """Open a collection. Raise CollectionError if there is none, or if it cannot be read."""
+        with read_store(Path(directory)):
+            return cls(directory)
+
+    @staticmethod
+    def exists(directory: PathLike) -> bool:
+        """Return whether a directory holds a collection, complete or not."""
+        return is_collection(Path(directory))
+
+    @classmethod
+    def create(cls, directory: PathLike, images: PathLike, labels: LabelsLike, **options: Unpack[FitOptions]) -> Self:
+        """Create a collection from a folder of pictures and their grades, and train it.
+
+        Parameters and options are those of :meth:`fit`; ``features`` is ``"pixels"`` by default. If it is interrupted,
+        open the collection and call ``fit`` with the same arguments to continue.
+        """
+        if is_collection(Path(directory)):
+            raise CollectionError(f"{directory} is a collection already; open it, and call fit or add")
+        from ordrank.collection.fit import fit_collection
+
+        report = fit_collection(Path(directory), images, labels, **options)
+        collection = cls(directory)
+        collection.fit_report = report
+        return collection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        with read_store(self.directory) as store:
+            return len(store)
+
+    def __repr__(self) -> str:
+        return f"Collection({str(self.directory)!r})"
+
+    def close(self) -> None:
+        """Close all files; the next use opens them again."""
+        self._live.close()
+
+    def refresh(self) -> None:
+        """Bring the snapshot up to date with everything that is committed now."""
+        self._live.refresh()
+
+    def warm_up(self) -> str | None:
+        """Bring the snapshot up to date, compute what the first queries need, and return the name of the model."""
+        self._live.refresh()
+        return self._live.current().warm_up()
+
+    def reopened(self, on_new_model: Callable[[str | None], object], write_lock: WriteLock) -> Self:
+        """Return a collection that shares the snapshot in memory and no open files, for a forked process.
+
+        ``on_new_model`` is called with the name of a model once it is in use; ``write_lock`` is held to change a grade.
+        """
+        snapshot = self._live.snapshot
+        return type(self)(self.directory, snapshot=snapshot, on_new_model=on_new_model, write_lock=write_lock)
+
+    @property
+    def model_name(self) -> str | None:
+        """Name of the current model on disk; None before the first fit."""
+        with read_store(self.directory) as store:
+            return store.header.model
+
+    # Changing ----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self, images: PathLike | None = None, labels: LabelsLike | None = None, **options: Unpack[FitOptions]
+    ) -> FitReport:
+        """Train the collection again, after reading new and changed pictures.
+
+        Pictures that have not changed are not read again, and what an interrupted call has read is kept.
+
+        Parameters
+        ----------
+        images : path, optional
+            Folder of pictures, or one picture; None trains with what is there.
+        labels : path or mapping, optional
+            CSV file with the columns ``file_column`` and ``grade_column``, or grades by name. Other pictures keep
+            their grades.
+        features : str, optional
+            Extractor of a new collection; for an existing one it must compute the same features.
+        order : str or sequence of str, optional
+            Names of the grades, lowest first, where they are words.
+        file_column, grade_column : str
+        balanced : bool, optional
+            Give every grade the same weight, however many pictures it has; by default as in the last fit.
+        strict : bool
+            Raise BadPicturesError if a file cannot be used, instead of reporting it.
+        n_jobs : int
+            Processes that read pictures; -1 (default) for all cores.
+        scheduler, workers : str and int, optional
+            Address of a Dask cluster whose workers read the pictures, or the size of one to start on this machine.
+        progress : callable
+            Called with a stage, the number of items done and their total.
+        """
+        from ordrank.collection.fit import fit_collection
+
+        self.fit_report = fit_collection(self.directory, images, labels, **options)
+        return self.fit_report
+
+    def add(
+        self,
+        images: PathLike,
+        labels: LabelsLike | None = None,
+        *,
+        file_column: str = "file",
+        grade_column: str = "grade",
+        strict: bool = False,
+        n_jobs: int = -1,
+        progress: Progress = no_progress,
+    ) -> ImportReport:
+        """Add pictures to a trained collection; they can be ranked, and vote if they have grades, at once.
+
+        The model stays as it is until the next :meth:`fit`. Parameters are those of :meth:`fit`.
+        """
+        from ordrank.collection.fit import Labels, add_pictures
+
+        source = None if labels is None else Labels(labels, file_column, grade_column)
+        return add_pictures(self.directory, Path(images), source, strict=strict, n_jobs=n_jobs, progress=progress)
+
+    def remove(self, names: Sequence[str]) -> int:
+        """Remove pictures by name, all or none, and return how many are left; the files stay where they are."""
+        with write_store(self.directory) as store:
+            store.check_names(names)
+            left = len(store) - len(set(names))
+            store.remove(names)
+            return left
+
+    def grade(self, picture: str | int, grade: str | float | None) -> Picture:
+        """Set the grade of a picture, by name or id; it is on disk when this returns.
+
+        None withdraws the grade, and the estimate of the model takes its place.
+        """
+        snapshot = self._live.current()  # fail before waiting for other writers
+        value = None if grade is None else snapshot.header.parse_grade(str(grade))
+        picture = int(snapshot.images.ids[snapshot.row_of(picture)])
+        with self._write_lock(), self._writing, write_store(self.directory, timeout=_WRITE_TIMEOUT) as store:
+            return self._write_grade(store, picture, value)
+
+    def undo(self) -> Picture | None:
+        """Undo the last change of a single grade that has not been undone; return None if there is none.
+
+        Raise InputError if that picture got another grade in a different way since.
+        """
+        with self._write_lock(), self._writing, write_store(self.directory, timeout=_WRITE_TIMEOUT) as store:
+            change = store.last_change()
+            if change is None:
+                return None
+            (row,) = store.rows([change.id])
+            if row.grade != change.grade:
+                raise InputError(f"the grade of {row.name} has changed since in another way; nothing was undone")
+            return self._write_grade(store, change.id, change.before, undoes=change.serial)
+
+    def _write_grade(self, store: Store, picture: int, value: float | None, undoes: int | None = None) -> Picture:
+        self.refresh()  # nobody else can write from here on
+        estimate = self._live.current().estimate(picture) if value is None else None
+        if not store.set_grade(picture, value, estimate, undoes):
+            raise unknown_picture(picture)
+        self.refresh()
+        return self.picture(picture)
+
+    # Queries -----------------------------------------------------------------------------------------------------
+
+    def check_trained(self) -> None:
+        """Raise CollectionError if queries cannot be answered: before the first fit, or without any grade."""
+        _ = self._live.current().searcher
+
+    def read_query(self, data: bytes, name: str) -> int | QueryPicture:
+        """Decode a picture from bytes and compute its features, or return its id if it is in the collection."""
+        return self._queries.read(data, name)
+
+    def rank(
+        self,
+        query: Query,
+        k: int = 10,
+        *,
+        offset: int = 0,
+        within_grade: bool = False,
+        lowest: str | None = None,
+        highest: str | None = None,
+    ) -> RankResult:
+        """Estimate the grade of a picture and rank the collection for it.
+
+        Parameters
+        ----------
+        query : str, path, int or QueryPicture
+            A picture file, the name or id of a picture in the collection, or the result of :meth:`read_query`.
+        k, offset : int
+            Number of pictures, and how many of the nearest to skip.
+        within_grade : bool
+            Only pictures of the estimated grade.
+        lowest, highest : str, optional
+            Only pictures with grades in this closed range.
+        """
+        return self.rank_all([query], RankRequest(k, offset, within_grade, lowest, highest))[0]
+
+    def rank_all(
+        self,
+        queries: Sequence[Query],
+        request: RankRequest | None = None,
+        *,
+        scheduler: str | None = None,
+        workers: int | None = None,
+    ) -> list[RankResult]:
+        """Rank the collection for several queries, in memory or on a Dask cluster.
+
+        Parameters
+        ----------
+        queries : sequence
+            See :meth:`rank`.
+        request : RankRequest, optional
+        scheduler, workers : str and int, optional
+            Address of a Dask cluster that searches, or the size of one to start on this machine. The workers must see
+            the collection under the same path.
+        """
+        request = request or RankRequest()
+        if scheduler is None and workers is None:
+            snapshot = self._live.current()
+            searching: AbstractContextManager[Searcher] = nullcontext(snapshot.searcher)
+        else:
+            from ordrank.collection.dask import cluster_searcher
+
+            snapshot = take_snapshot(self.directory, load_vectors=False)
+            searching = cluster_searcher(self.directory, snapshot, scheduler, workers)
+        request.grade_range(snapshot.header)  # fail before decoding, and before a cluster is started
+        embedded = [self._queries.embed(snapshot, query) for query in queries]
+        with searching as searcher:
+            return [searcher.rank(query, request) for query in embedded]
+
+    def embed(self, queries: Sequence[Query]) -> NDArray[np.float32]:
+        """Return the embeddings (q, s + d) of pictures, as :meth:`export` writes them."""
+        if len(queries) == 0:
+            raise InputError("there is no picture to embed; name at least one")
+        snapshot = self._live.current()
+        return np.stack([self._queries.embed(snapshot, query).vector for query in queries])
+
+    # Reading -----------------------------------------------------------------------------------------------------
+
+    def info(self) -> Info:
+        """Return a summary of the collection."""
+        return describe_collection(self.directory, self._live.snapshot and self._live.current())
+
+    def pictures(
+        self, *, grade: str | None = None, given: bool | None = None, offset: int = 0, limit: int = 60
+    ) -> PicturePage:
+        """Return a page of the pictures, by grade and then by name.
+
+        Parameters
+        ----------
+        grade : str, optional
+            Only those of this grade, given or estimated.
+        given : bool, optional
+            Only those whose grade was given (True) or was not (False).
+        offset, limit : int
+        """
+        return self._live.current().page(grade, given, offset, limit)
+
+    def picture(self, picture: str | int) -> Picture:
+        """Return a picture by name or id."""
+        snapshot = self._live.current()
+        return snapshot.picture(snapshot.row_of(picture))
+
+    def sha256(self, picture: int) -> str:
+        """Return the SHA-256 of a picture's content."""
+        snapshot = self._live.current()
+        return snapshot.images.sha256[snapshot.row_of(picture)].removeprefix("outdated ")
+
+    def thumbnail(self, picture: int) -> bytes:
+        """Return a picture as a JPEG of at most 128 pixels in width and height."""
+        self._live.current().row_of(picture)
+        with self._live.reading(picture) as store:
+            return store.thumbnails([picture])[0]
+
+    def points(self, limit: int = 100_000) -> Points:
+        """Return the embedded pictures as points to display, or a fixed random sample of them."""
+        return self._live.current().points(limit)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return all pictures as a pandas DataFrame with the columns of :meth:`export`, without embeddings."""
+        from ordrank.collection.export import COLUMNS, cells
+
+        with read_store(self.directory) as store:
+            return frame_of([cells(store.header, row) for row in store.rows()], COLUMNS)
+
+    def export(self, out: PathLike) -> int:
+        """Write all embedded pictures with grades, estimates and embeddings to a file, and return their number.
+
+        Parameters
+        ----------
+        out : path
+            ``.parquet`` (the embedding is a column of lists) or ``.csv`` (columns ``e0, e1, ...``); ordinal
+            coordinates come first, then appearance. Only an earlier export is replaced.
+        """
+        from ordrank.collection.export import export_collection
+
+        return export_collection(self.directory, Path(out))
+
+    def evaluate(self, folds: int = 5, *, balanced: bool | None = None, progress: Progress = no_progress) -> Evaluation:
+        """Cross-validate over the graded pictures; the collection is not changed."""
+        from ordrank.collection.evaluate import evaluate_collection
+
+        return evaluate_collection(self.directory, folds=folds, balanced=balanced, progress=progress)
+
+    @staticmethod
+    def check_report_file(out: PathLike) -> None:
+        """Raise InputError if :meth:`write_report` cannot write there, or would replace anything but a report."""
+        html_report.check_report_file(Path(out))
+
+    def write_report(self, results: Sequence[RankResult], out: PathLike) -> None:
+        """Write results as one self-contained HTML page; only an earlier report is replaced."""
+        html_report.write_report(self.directory, results, Path(out))

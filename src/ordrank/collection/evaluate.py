@@ -1,0 +1,74 @@
+"""Cross-validation over the graded pictures of a collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from ordrank import metrics
+from ordrank._protocols import FloatArray, IntArray
+from ordrank.collection.store import read_store
+from ordrank.collection.train import fit_ranker, project
+from ordrank.collection.types import Evaluation, Progress
+from ordrank.errors import InputError
+
+
+def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, progress: Progress) -> Evaluation:
+    """Fit without one fold of the graded pictures and grade that fold, for each fold.
+
+    Pictures without a grade are part of every fit, as they are of the collection's. Principal components are those of
+    the whole collection; they do not depend on grades.
+    """
+    with read_store(directory) as store:
+        header, grades = store.header, store.grades()
+        _check(grades, folds)
+        _, X = project(store)
+        balanced = store.is_balanced if balanced is None else balanced
+    graded = np.flatnonzero(~np.isnan(grades))
+    true, estimated, errors, baseline = grades[graded], np.empty(len(graded)), [], []
+    progress(f"evaluating {folds} folds", 0, 0)
+    for fold, (train, held_out) in enumerate(_split(true, folds)):
+        progress("evaluating", fold, folds)
+        # Held-out pictures are not shown to the fit at all, not even as unlabelled ones.
+        shown = np.setdiff1d(np.arange(len(X)), graded[held_out])
+        ranker = fit_ranker(X[shown], grades[shown], balanced=balanced)
+        estimated[held_out] = ranker.predict(X[graded[held_out]])
+        errors.append(metrics.mean_absolute_error(true[held_out], estimated[held_out]))
+        baseline.append(np.abs(np.median(true[train]) - true[held_out]).mean())
+    progress("evaluating", folds, folds)
+    labels = np.unique(true)
+    confusion = metrics.confusion_matrix(true, estimated, labels=labels)
+    return Evaluation(
+        pictures=len(true),
+        folds=folds,
+        mae=metrics.mean_absolute_error(true, estimated),
+        mae_std=float(np.std(errors, ddof=1)),
+        mae_median=float(np.mean(baseline)),
+        accuracy=metrics.accuracy(true, estimated, labels=labels),
+        kappa=metrics.quadratic_weighted_kappa(true, estimated, labels=labels),
+        tau=metrics.kendall_tau(true, estimated),
+        grades=tuple(header.format_grade(label) for label in labels),
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
+        mae_by_grade=tuple(metrics.mean_absolute_error_per_grade(true, estimated).values()),
+    )
+
+
+def _check(grades: FloatArray, folds: int) -> None:
+    n_graded = int(np.count_nonzero(~np.isnan(grades)))
+    if folds < 2:
+        raise InputError(f"{folds} folds: at least 2 are needed, to hold out one and learn from the others")
+    if n_graded < 2 * folds:
+        raise InputError(f"{folds} folds need at least {2 * folds} graded pictures; there are {n_graded}")
+
+
+def _split(grades: FloatArray, folds: int) -> list[tuple[IntArray, IntArray]]:
+    """Return training and test indices, stratified where every grade has enough pictures."""
+    labels, index, counts = np.unique(grades, return_inverse=True, return_counts=True)
+    splitter: Any = StratifiedKFold if counts.min() >= folds else KFold
+    splits = list(splitter(folds, shuffle=True, random_state=0).split(index, index))
+    if any(len(np.unique(index[train])) < 2 for train, _ in splits):
+        raise InputError(f"{len(labels)} grades are too few to hold out a fold: one fold holds all but one grade")
+    return splits

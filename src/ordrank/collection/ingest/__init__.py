@@ -1,0 +1,1 @@
+"""List picture files, read grades from CSV files, and decode pictures and extract their features in processes."""

@@ -1,0 +1,106 @@
+"""Import of picture files: read what is new or has changed, and add it to the database a batch at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ordrank._protocols import Extractor
+from ordrank.collection.database import as_text
+from ordrank.collection.ingest.image_folder import FoundPicture, Listing
+from ordrank.collection.ingest.reading import ReadPicture
+from ordrank.collection.ingest.rows import add_rows
+from ordrank.collection.store import Store
+from ordrank.collection.types import BadPicture, FileStamp, Header, ImportReport, Progress
+from ordrank.errors import BadPicturesError, CollectionError, InputError
+from ordrank.features.registry import find_extractor
+
+if TYPE_CHECKING:
+    from ordrank.collection.train import EmbedPictures
+
+# Pictures in one transaction: what an interrupt can cost.
+BATCH = 256
+Reader: TypeAlias = Callable[[Sequence[tuple[str, Path]], Extractor], Iterator[ReadPicture | BadPicture]]
+
+
+def import_pictures(
+    store: Store,
+    listing: Listing,
+    extractor: Extractor,
+    grades: Mapping[str, float],
+    read: Reader,
+    progress: Progress,
+    embed: EmbedPictures | None = None,
+) -> ImportReport:
+    """Read the pictures of a listing that are new or have changed, and add them with their grades.
+
+    With ``embed`` they are added to a trained collection: they are embedded at once and do not replace pictures of the
+    same name from elsewhere.
+    """
+    stamps = store.stamps()
+    files = [found for found in listing.files if not _is_unchanged(found, stamps)]
+    # Absolute paths: worker processes may have another working directory.
+    paths = {found.name: found.path.absolute() for found in files}
+    outdated = paths.keys() & stamps.keys()
+    stage = "reading 1 picture" if len(files) == 1 else f"reading {len(files)} pictures"
+    if files:
+        progress(stage, 0, 0)
+    bad, done = list(listing.bad), 0
+    outcomes = read(list(paths.items()), extractor)
+    for batch in _batches(outcomes, BATCH):
+        pictures = [item for item in batch if isinstance(item, ReadPicture)]
+        bad += [item for item in batch if isinstance(item, BadPicture)]
+        embedded = None if embed is None else embed(pictures, grades)
+        bad += add_rows(store, pictures, paths, grades, embedded, outdated=outdated, replace_same_name=embed is None)
+        done += len(batch)
+        progress(stage, done, len(files))
+    unusable = len(bad) - len(listing.bad)
+    return ImportReport(len(files) - unusable, len(listing.files) - len(files), tuple(bad), listing.ignored)
+
+
+def check_report(report: ImportReport, *, n_pictures: int | None, strict: bool) -> None:
+    """Raise BadPicturesError if the collection is empty, or with ``strict`` if any file could not be used."""
+    if n_pictures == 0:
+        first = f" {report.bad[0].name} {report.bad[0].reason}." if report.bad else ""
+        raise BadPicturesError("none of the files could be read as a picture." + first, report.bad)
+    if strict and report.bad:
+        counted = "1 file" if len(report.bad) == 1 else f"{len(report.bad)} files"
+        raise BadPicturesError(f"{counted} cannot be used", report.bad)
+
+
+def extractor_of(directory: Path, header: Header, given: Extractor | None = None) -> Extractor:
+    """Return the extractor of the features of a collection: the given one, or the one that the collection names.
+
+    Raise CollectionError if it computes other features by now.
+    """
+    try:
+        extractor = find_extractor(header.extractor) if given is None else given
+    except InputError as error:
+        raise InputError(f"{error}; if it has moved, name it with `ordrank fit --features`") from None
+    if extractor.fingerprint != header.fingerprint:
+        raise CollectionError(
+            f"{directory} holds features of {header.fingerprint}, but {extractor.name} now computes those of "
+            f"{extractor.fingerprint}; new pictures cannot be compared with it: create a new collection, or restore "
+            "the extractor"
+        )
+    return extractor
+
+
+def _is_unchanged(found: FoundPicture, stamps: Mapping[str, FileStamp]) -> bool:
+    if found.name not in stamps:
+        return False
+    try:
+        status = os.stat(found.path)
+    except OSError:
+        return False  # reading it will say why
+    path = as_text(str(found.path.absolute()))
+    return stamps[found.name] == FileStamp(path, status.st_size, status.st_mtime_ns)
+
+
+def _batches(items: Iterable[Any], length: int) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, length)):
+        yield batch

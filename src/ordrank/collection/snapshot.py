@@ -1,0 +1,341 @@
+"""One immutable state of a collection in memory, and how the next one is derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._protocols import FloatArray, IntArray
+from ordrank.collection.change_log import GradeChange
+from ordrank.collection.database import DATABASE, check_exists
+from ordrank.collection.model_file import Model, current_model
+from ordrank.collection.search import NO_GRADES, EmbeddedQuery, Searcher
+from ordrank.collection.store import Store, read_store
+from ordrank.collection.types import Header, Picture, PicturePage, Points
+from ordrank.errors import CollectionError, InputError, UnknownError
+from ordrank.metrics import nearest_label
+from ordrank.neighbors.index import ExactIndex
+from ordrank.neighbors.search import Embeddings, InMemoryIndex
+
+# Rows from which the display axes are computed.
+_SAMPLE_ROWS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class ImageTable:
+    """The columns of all pictures that do not depend on grades; ``ids`` (n,) ascending."""
+
+    ids: IntArray
+    names: tuple[str, ...]
+    sha256: tuple[str, ...]
+    widths: tuple[int, ...]
+    heights: tuple[int, ...]
+
+    def has_same_content(self, other: ImageTable) -> bool:
+        """Return whether the other table has the same pictures with the same content."""
+        same_texts = self.names == other.names and self.sha256 == other.sha256
+        return same_texts and np.array_equal(self.ids, other.ids)
+
+    def row(self, picture: int) -> int | None:
+        """Return the row of a picture."""
+        row = int(np.searchsorted(self.ids, picture))
+        return row if row < len(self.ids) and self.ids[row] == picture else None
+
+    @cached_property
+    def by_name(self) -> dict[str, int]:
+        """Rows by name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def by_content(self) -> dict[str, int]:
+        """Rows by SHA-256."""
+        return {digest: row for row, digest in enumerate(self.sha256)}
+
+    @cached_property
+    def name_ranks(self) -> IntArray:
+        """Rank (n,) of each row by name."""
+        ranks = np.empty(len(self.names), dtype=np.int64)
+        ranks[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names))
+        return ranks
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingSpace:
+    """The embeddings ``vectors`` (m, s + d) of the pictures in ``rows`` (m,), with s leading ordinal coordinates."""
+
+    rows: IntArray
+    vectors: NDArray[np.float32]
+    n_order: int
+    index: ExactIndex
+
+    def vector(self, row: int) -> NDArray[np.float32] | None:
+        """Return the embedding (s + d,) of the picture in a row of the table; None if it has none."""
+        i = int(np.searchsorted(self.rows, row))
+        return self.vectors[i] if i < len(self.rows) and self.rows[i] == row else None
+
+    @cached_property
+    def positions(self) -> NDArray[np.float32]:
+        """Display positions (m, 3)."""
+        return self.project(self.vectors)
+
+    def project(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Project embeddings (q, s + d) to display positions (q, 3)."""
+        origin, axes = self._display_frame
+        return np.asarray((vectors - origin) @ axes, dtype=np.float32)
+
+    @cached_property
+    def _display_frame(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Origin and axes: the leading ordinal coordinates, then principal axes of the appearance."""
+        width, n_order = self.vectors.shape[1], self.n_order
+        origin, axes = np.zeros(width, dtype=np.float32), np.eye(width, 3, dtype=np.float32)
+        if n_order < 3:
+            sample = self.vectors[:: -(-len(self.vectors) // _SAMPLE_ROWS), n_order:].astype(np.float64)
+            origin[n_order:] = sample.mean(axis=0)
+            axes[:, n_order:] = 0.0
+            leading = _principal_axes(sample, 3 - n_order)
+            axes[n_order:, n_order : n_order + leading.shape[1]] = leading
+        return origin, axes
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """One state of a collection.
+
+    Attributes
+    ----------
+    header : Header
+    images : ImageTable
+    grades, estimates : ndarray of shape (n,)
+        Given and estimated grades; NaN where there is none.
+    model : Model or None
+        None before the first fit.
+    space : EmbeddingSpace or None
+        None before the first fit, and if the embeddings are searched elsewhere.
+    serial : int
+        Of the last transaction it contains.
+    inode : int
+        Of the database file it was read from.
+    """
+
+    header: Header
+    images: ImageTable
+    grades: FloatArray
+    estimates: FloatArray
+    model: Model | None
+    space: EmbeddingSpace | None
+    serial: int
+    inode: int
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """Given grades (n,), else estimated ones, else NaN."""
+        return np.where(np.isnan(self.grades), self.estimates, self.grades)
+
+    @cached_property
+    def sorted_rows(self) -> IntArray:
+        """Rows by grade, then by name; those without any grade last."""
+        return np.lexsort((self.images.name_ranks, self.values))
+
+    @cached_property
+    def labels(self) -> FloatArray:
+        """Distinct given grades, ascending."""
+        return np.unique(self.grades[~np.isnan(self.grades)])
+
+    @property
+    def trained_model(self) -> Model:
+        """The model. Raise CollectionError before the first fit."""
+        if self.model is None:
+            raise CollectionError("the collection has no model yet; train it with `ordrank fit --out COLLECTION`")
+        return self.model
+
+    @property
+    def searcher(self) -> Searcher:
+        """Searcher of the embeddings in memory. Raise CollectionError if there are none."""
+        _ = self.trained_model
+        return Searcher(self, self._index)  # not cached: a cycle of references would keep replaced snapshots in memory
+
+    @cached_property
+    def _index(self) -> InMemoryIndex:
+        if self.space is None:
+            raise CollectionError(NO_GRADES)
+        rows = self.space.rows
+        embeddings = Embeddings(self.images.ids[rows], self.grades[rows], self.estimates[rows], self.space.vectors)
+        return InMemoryIndex(embeddings, self.space.index)
+
+    def warm_up(self) -> str | None:
+        """Compute what the first queries need, so that forked processes share it; return the name of the model."""
+        _ = self.sorted_rows
+        if self.space is not None:
+            _ = self.space.positions
+        return self.header.model
+
+    def row_of(self, picture: int | str) -> int:
+        """Return the row of a picture by id or name. Raise UnknownError if there is none."""
+        row = self.images.by_name.get(picture) if isinstance(picture, str) else self.images.row(picture)
+        if row is None:
+            raise unknown_picture(picture)
+        return row
+
+    def picture(self, row: int) -> Picture:
+        """Return the picture in a row."""
+        given, value = not np.isnan(self.grades[row]), float(self.values[row])
+        shown = None if np.isnan(value) else self.header.format_grade(value)
+        return Picture(
+            id=int(self.images.ids[row]),
+            name=self.images.names[row],
+            grade=shown if given else None,
+            estimate=None if given else shown,
+            value=None if np.isnan(value) else value,
+            width=self.images.widths[row],
+            height=self.images.heights[row],
+        )
+
+    def page(self, grade: str | None, given: bool | None, offset: int, limit: int) -> PicturePage:
+        """Return a page of the pictures by grade and name; see :meth:`Collection.pictures`."""
+        if limit < 1 or offset < 0:
+            raise InputError(f"limit must be at least 1 and offset at least 0; they are {limit} and {offset}")
+        matches = np.ones(len(self.images.ids), dtype=np.bool_)
+        if grade is not None:
+            matches &= self.has_grade(self.header.parse_grade(grade))
+        if given is not None:
+            matches &= np.isnan(self.grades) != given
+        rows = self.sorted_rows[matches[self.sorted_rows]]
+        return PicturePage(len(rows), tuple(self.picture(row) for row in rows[offset : offset + limit].tolist()))
+
+    def points(self, limit: int) -> Points:
+        """Return the embedded pictures as points to display, or a fixed random sample of them."""
+        if self.space is None:
+            return Points(0, 0, b"")
+        total = len(self.space.rows)
+        chosen = np.arange(total)
+        if total > limit:
+            chosen = np.sort(np.random.default_rng(0).permutation(total)[:limit])
+        rows = self.space.rows[chosen]
+        columns = (
+            self.images.ids[rows].astype("<i4"),
+            self.space.positions[chosen].astype("<f4"),
+            self.values[rows].astype("<f4"),
+        )
+        return Points(len(chosen), total, b"".join(column.tobytes() for column in columns))
+
+    def estimate(self, picture: int) -> float | None:
+        """Return the grade of a picture by the votes of the others; None without embedding or other grades."""
+        row = self.row_of(picture)
+        vector = None if self.space is None else self.space.vector(row)
+        if vector is None:
+            return None
+        try:
+            return self.searcher.estimator.vote(EmbeddedQuery(self.images.names[row], vector, id=picture))[0]
+        except CollectionError:  # no other picture has a grade
+            return None
+
+    def display_position(self, vector: NDArray[np.float32]) -> tuple[float, float, float] | None:
+        """Return where to display an embedding (s + d,)."""
+        if self.space is None:
+            return None
+        x, y, z = self.space.project(vector[None])[0].tolist()
+        return x, y, z
+
+    def has_grade(self, value: float) -> NDArray[np.bool_]:
+        """Return which pictures (n,) have a grade, given or estimated and rounded to the nearest grade."""
+        order = self.header.order
+        labels = self.labels if order is None else np.arange(len(order), dtype=np.float64)
+        if value not in labels:
+            return np.asarray(self.values == value)
+        return np.asarray((labels[nearest_label(labels, self.values)] == value) & ~np.isnan(self.values))
+
+    def with_changes(self, changes: Sequence[GradeChange], serial: int) -> Snapshot:
+        """Return the state after grade changes, up to a transaction."""
+        grades, estimates = self.grades.copy(), self.estimates.copy()
+        for picture, grade, estimate in changes:
+            row = self.images.row(picture)
+            grades[row] = np.nan if grade is None else grade
+            estimates[row] = np.nan if estimate is None else estimate
+        return replace(self, grades=grades, estimates=estimates, serial=serial)
+
+
+def take_snapshot(
+    directory: Path, previous: Snapshot | None = None, *, changed: bool = True, load_vectors: bool = True
+) -> Snapshot:
+    """Read the state of a collection, reusing what has not changed since a previous snapshot.
+
+    Parameters
+    ----------
+    directory : Path
+    previous : Snapshot, optional
+    changed : bool
+        Whether something is known to have changed: if the log does not say what, everything is read again.
+    load_vectors : bool
+        Whether to read and index the embeddings.
+    """
+    check_exists(directory)
+    inode = inode_of(directory)
+    with read_store(directory) as store:
+        if previous is not None and previous.inode == inode:
+            changes = store.changes_since(previous.serial)
+            if changes:
+                return previous.with_changes(changes, store.serial)
+            if changes is not None and not changed:
+                return previous
+        columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 7
+        ids, names, sha256, widths, heights, grades, estimates = columns
+        images = ImageTable(np.array(ids, dtype=np.int64), names, sha256, widths, heights)  # type: ignore[arg-type]
+        if previous is not None and images.has_same_content(previous.images):
+            images = previous.images
+        model = _model(store, previous)
+        return Snapshot(
+            store.header,
+            images,
+            np.array(grades, dtype=np.float64),
+            np.array(estimates, dtype=np.float64),
+            model,
+            _space(store, images, model, previous) if load_vectors else None,
+            store.serial,
+            inode,
+        )
+
+
+def inode_of(directory: Path) -> int:
+    """Return the inode of the database, which changes when the file is replaced."""
+    return (directory / DATABASE).stat().st_ino
+
+
+def unknown_picture(picture: int | str) -> UnknownError:
+    """Build the error for an id or name that does not exist."""
+    described = f"named {picture!r}" if isinstance(picture, str) else f"with the id {picture}"
+    return UnknownError(f"the collection has no picture {described}")
+
+
+def _model(store: Store, previous: Snapshot | None) -> Model | None:
+    if store.header.model is None:
+        return None
+    if previous is not None and previous.header.model == store.header.model:
+        return previous.model
+    return current_model(store.directory, store.header)
+
+
+def _space(store: Store, images: ImageTable, model: Model | None, previous: Snapshot | None) -> EmbeddingSpace | None:
+    rows = np.searchsorted(images.ids, store.embedded_ids())
+    if model is None or not len(rows):
+        return None
+    space = None if previous is None or previous.model is not model or previous.images is not images else previous.space
+    if space is not None and np.array_equal(rows, space.rows):
+        return space
+    vectors = store.embeddings().vectors
+    return EmbeddingSpace(rows, vectors, model.n_order, ExactIndex(vectors, model.n_order))
+
+
+def _principal_axes(sample: FloatArray, n_axes: int) -> FloatArray:
+    """Return leading principal axes as columns (d, at most n_axes), signed so that their largest entry is positive."""
+    centred = sample - sample.mean(axis=0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    axes = vectors[:, ::-1][:, :n_axes]
+    if not axes.size:
+        return axes
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+    return np.where(largest < 0, -axes, axes)

@@ -1,0 +1,400 @@
+"""What a collection holds and returns: frozen dataclasses, with ``to_frame()`` where a table is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._protocols import FloatArray
+from ordrank.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Called with a stage of the work, the number of items done and their total; 0 of 0 when the stage begins.
+Progress: TypeAlias = Callable[[str, int, int], object]
+
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+# Rows of the database ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Header:
+    """Settings that hold for all pictures of a collection.
+
+    Attributes
+    ----------
+    extractor, fingerprint : str
+        Name of the feature extractor, and the version of the features it computes.
+    dim : int
+        Length of a feature vector.
+    order : tuple of str, or None
+        Names of the grades, lowest first; a grade is then an index into it. None for numeric grades.
+    model : str or None
+        Name of the model that the embeddings belong to; None before the first fit.
+    """
+
+    extractor: str
+    fingerprint: str
+    dim: int
+    order: tuple[str, ...] | None = None
+    model: str | None = None
+
+    def format_grade(self, value: float) -> str:
+        """Return a grade as the user writes it: a number, or the nearest name (the lower one half-way)."""
+        if self.order is None:
+            return f"{value:.12g}"  # enough digits for dates and the like, too few to show rounding
+        return self.order[min(max(int(np.ceil(value - 0.5)), 0), len(self.order) - 1)]
+
+    def parse_grade(self, text: str) -> float:
+        """Return the number of a grade that a user wrote. Raise InputError if it is not a grade of this collection."""
+        if self.order is not None:
+            if text not in self.order:
+                raise InputError(f"{text} is not a grade of this collection; its grades are {', '.join(self.order)}")
+            return float(self.order.index(text))
+        try:
+            value = float(text)
+        except ValueError:
+            value = np.nan
+        if not np.isfinite(value):
+            raise InputError(f"{text} is not a grade: the grades of this collection are numbers")
+        return value
+
+
+class FileStamp(NamedTuple):
+    """Path, size and modification time of a file: equal stamps mean an unchanged file."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+class ImageRow(NamedTuple):
+    """One row of the table ``pictures``."""
+
+    id: int
+    name: str
+    path: str
+    sha256: str
+    size: int
+    mtime_ns: int
+    width: int
+    height: int
+    grade: float | None
+    estimate: float | None
+
+
+@dataclass(frozen=True)
+class EmbeddedBatch:
+    """Embeddings (n, s + d) of some pictures, and the grades (n,) estimated from them; NaN where one was given."""
+
+    vectors: NDArray[np.float32]
+    estimates: FloatArray
+
+
+@dataclass(frozen=True)
+class BadPicture:
+    """A file that could not be used; the reason continues a sentence that begins with its name."""
+
+    name: str
+    reason: str
+
+
+# Results -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """Outcome of reading the files of a folder.
+
+    Attributes
+    ----------
+    read, known : int
+        Pictures that were read, and those that had not changed since they were read before.
+    bad : tuple of BadPicture
+        Files that could not be used.
+    ignored : int
+        Files without the suffix of a picture.
+    missing : int
+        Pictures of the collection that are not in the folder; they are kept.
+    regraded : int
+        Pictures that had another grade before.
+    """
+
+    read: int = 0
+    known: int = 0
+    bad: tuple[BadPicture, ...] = ()
+    ignored: int = 0
+    missing: int = 0
+    regraded: int = 0
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """Outcome of a fit.
+
+    Attributes
+    ----------
+    pictures, graded : int
+        Size of the collection.
+    imported : ImportReport
+    model : dict
+        Hyperparameters that were selected.
+    error : float
+        Leave-one-out mean absolute error of the graded pictures.
+    """
+
+    pictures: int
+    graded: int
+    imported: ImportReport
+    model: dict[str, Any]
+    error: float
+
+
+@dataclass(frozen=True)
+class GradeCount:
+    """A grade as text and number, and how many pictures have it."""
+
+    grade: str
+    value: float
+    pictures: int
+
+
+@dataclass(frozen=True)
+class Info:
+    """Summary of a collection.
+
+    Attributes
+    ----------
+    directory, name : str
+    format : int
+        Version of the file format.
+    pictures, graded : int
+    grades : tuple of GradeCount
+        In ascending order; named grades also where no picture has them.
+    features : str
+        Name of the feature extractor.
+    dimensions : dict
+        Of the features, of their principal components, and of the order embedding.
+    model : dict or None
+        Hyperparameters that were selected; None before the first fit.
+    fitted : str or None
+        Time of the last fit.
+    error : float or None
+        Leave-one-out mean absolute error of that fit.
+    balanced : bool
+        Whether every grade had the same weight in it.
+    changed : int
+        Grades that have changed since.
+    not_embedded : int
+        Pictures that were read since, and have no embedding yet.
+    bytes : int
+        Size on disk.
+    """
+
+    directory: str
+    name: str
+    format: int
+    pictures: int
+    graded: int
+    grades: tuple[GradeCount, ...]
+    features: str
+    dimensions: dict[str, int]
+    model: dict[str, Any] | None
+    fitted: str | None
+    error: float | None
+    balanced: bool
+    changed: int
+    not_embedded: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the collection; ``estimate`` is set where no ``grade`` was given, ``value`` is its number."""
+
+    id: int
+    name: str
+    grade: str | None
+    estimate: str | None
+    value: float | None
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class PicturePage:
+    """A page of the pictures that match a filter, and how many match in all."""
+
+    total: int
+    items: tuple[Picture, ...]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Embeddings as points to display: ``count`` of ``total`` pictures.
+
+    ``content`` holds int32 ids (n,), float32 positions (n, 3) and float32 grades (n,), little endian.
+    """
+
+    count: int
+    total: int
+    content: bytes
+
+
+@dataclass(frozen=True)
+class QueryPicture:
+    """A decoded picture with its features, ready to be ranked against any model of the collection."""
+
+    name: str
+    sha256: str
+    features: NDArray[np.float32]
+    thumbnail: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class RankRequest:
+    """Which pictures to return for a query.
+
+    Attributes
+    ----------
+    k, offset : int
+        Number of pictures, and how many of the nearest to skip.
+    within_grade : bool
+        Only pictures of the estimated grade of the query.
+    lowest, highest : str or None
+        Only pictures with grades in this closed range, as the user writes them.
+    with_position : bool
+        Also compute the display position of the query, which takes longer than the search of a small collection.
+    """
+
+    k: int = 10
+    offset: int = 0
+    within_grade: bool = False
+    lowest: str | None = None
+    highest: str | None = None
+    with_position: bool = False
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or self.offset < 0:
+            raise InputError(f"k must be at least 1 and offset at least 0; they are {self.k} and {self.offset}")
+
+    def grade_range(self, header: Header) -> tuple[float, float]:
+        """Return the range as numbers. Raise InputError if it is empty, or not of grades of the collection."""
+        lowest = -np.inf if self.lowest is None else header.parse_grade(self.lowest)
+        highest = np.inf if self.highest is None else header.parse_grade(self.highest)
+        if lowest > highest:
+            raise InputError(f"{self.lowest} is above {self.highest}: the range of grades is empty")
+        return lowest, highest
+
+
+@dataclass(frozen=True)
+class Vote:
+    """Share of the votes that a grade received."""
+
+    grade: str
+    share: float
+
+
+@dataclass(frozen=True)
+class RankedPicture:
+    """A picture at a distance from the query, distance² = order_distance² + appearance_distance²."""
+
+    id: int
+    name: str
+    grade: str
+    estimated: bool
+    distance: float
+    order_distance: float
+    appearance_distance: float
+
+
+@dataclass(frozen=True)
+class RankResult:
+    """Estimated grade of a query and the pictures ranked for it.
+
+    Attributes
+    ----------
+    query : str
+        Name or file of the query.
+    id : int or None
+        Its id if it belongs to the collection.
+    grade, value : str and float
+        Estimated grade: the weighted median of the votes.
+    known_grade : str or None
+        The grade it was given in the collection.
+    votes : tuple of Vote
+        One for each grade, ascending.
+    position : tuple of three floats, or None
+        Where to display it among :class:`Points`, if requested.
+    total : int
+        Number of pictures that match the request.
+    hits : tuple of RankedPicture
+        Nearest first.
+    thumbnail : bytes
+        JPEG of the query; empty for pictures of the collection, see :meth:`Collection.thumbnail`.
+    """
+
+    query: str
+    id: int | None
+    grade: str
+    value: float
+    known_grade: str | None
+    votes: tuple[Vote, ...]
+    position: tuple[float, float, float] | None
+    total: int
+    hits: tuple[RankedPicture, ...]
+    thumbnail: bytes = field(repr=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the ranked pictures as a pandas DataFrame, one row each."""
+        return frame_of([asdict(hit) for hit in self.hits], list(RankedPicture.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Cross-validated scores of the graded pictures.
+
+    Attributes
+    ----------
+    pictures, folds : int
+    mae, mae_std : float
+        Mean absolute error, and its standard deviation over the folds.
+    mae_median : float
+        That of predicting the median grade of the training folds.
+    accuracy, kappa, tau : float
+        Share of exact grades and quadratic-weighted kappa, both of rounded estimates, and Kendall's τ.
+    grades : tuple of str
+    confusion : tuple of tuples of int
+        Pictures by given grade (row) and estimated grade (column).
+    mae_by_grade : tuple of float
+    """
+
+    pictures: int
+    folds: int
+    mae: float
+    mae_std: float
+    mae_median: float
+    accuracy: float
+    kappa: float
+    tau: float
+    grades: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    mae_by_grade: tuple[float, ...]
+
+
+def frame_of(rows: Sequence[Any], columns: Sequence[str]) -> pd.DataFrame:
+    """Return rows as a pandas DataFrame."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError("data frames need pandas: pip install pandas") from None
+    return pd.DataFrame(rows, columns=list(columns))

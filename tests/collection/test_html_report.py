@@ -1,0 +1,199 @@
+"""The HTML report: its content, escaping, self-containment and accessibility."""
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from ordrank.collection.html_report import GENERATOR, MAX_VOTE_ROWS, render_report
+from ordrank.collection.types import RankedPicture, RankResult, Vote
+
+JPEG = b"\xff\xd8 never decoded \xff\xd9"
+NASTY = "<script>alert(1)</script>\n\"quoted\" 'twice' & 🍎"
+VOID = {"meta", "img"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and texts with the classes around them; asserts that tags are well nested."""
+
+    def __init__(self, content):
+        super().__init__()
+        self.elements, self.texts, self.open = [], [], []
+        self.feed(content.decode())
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        assert len(dict(attrs)) == len(attrs)
+        if tag not in VOID:
+            self.open.append((tag, dict(attrs).get("class") or ""))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        if data.strip():
+            self.texts.append(([name for _, name in self.open], data))
+
+    def tags(self, name):
+        return [attributes for tag, attributes in self.elements if tag == name]
+
+    def text_of(self, name):
+        """Texts directly or deeper inside elements of a class."""
+        return [text for classes, text in self.texts if name in classes]
+
+    def text(self):
+        return " ".join(text for _, text in self.texts)
+
+
+def hit(name="a.jpg", grade="3", *, number=7, estimated=False, order=0.3, appearance=0.4):
+    distance = (order**2 + appearance**2) ** 0.5
+    return RankedPicture(number, name, grade, estimated, distance, order, appearance)
+
+
+def rank_result(query="query.jpg", grade="3", known=None, votes=None, hits=None):
+    votes = votes or (Vote("1", 0.0), Vote("2", 0.002), Vote("3", 0.748), Vote("4", 0.25))
+    hits = (hit(),) if hits is None else tuple(hits)
+    return RankResult(query, None, grade, 3.0, known, votes, (0.0, 0.0, 0.0), len(hits), hits, JPEG)
+
+
+def render(*results, collection="fruit"):
+    return render_report(results, {7: JPEG}, collection=collection)
+
+
+def page_of(*results, collection="fruit"):
+    return Page(render(*results, collection=collection))
+
+
+def test_names_are_escaped():
+    nasty = rank_result(NASTY, NASTY, NASTY, (Vote(NASTY, 1.0),), [hit(NASTY, NASTY, estimated=True)])
+    page = page_of(nasty, collection=NASTY)
+    assert page.tags("script") == []
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert page.text().count("<script>alert(1)</script>") == 8  # title, heading, query, two grades, vote, hit twice
+    assert {image["alt"] for image in page.tags("img")} == {f"query {NASTY}", NASTY}
+
+
+def test_names_in_vote_columns_are_escaped():
+    votes = tuple(Vote(f"{NASTY}{i}", 1 / 300) for i in range(300))
+    page = page_of(rank_result(votes=votes))
+    assert page.tags("script") == []
+    assert "votes, up to <1\u00a0% a grade" in page.text()
+
+
+def test_names_may_be_invalid_unicode():
+    assert b"caf?.jpg" in render(rank_result("caf\udce9.jpg", hits=[hit("caf\udce9.jpg")]))
+
+
+def test_page_is_self_contained():
+    content = render(rank_result())
+    page = Page(content)
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    assert {"http-equiv": "Content-Security-Policy", "content": policy} in page.tags("meta")
+    assert page.tags("script") == []
+    assert all(image["src"].startswith("data:image/jpeg;base64,") for image in page.tags("img"))
+    assert not re.search(rb"https?:|//|url\(|@import|<link|<iframe|href", content)
+
+
+def test_generator_is_within_the_first_bytes():
+    assert GENERATOR.encode() in render(rank_result(), collection="long name" * 1000)[:1000]
+
+
+def test_every_hit_has_its_own_thumbnail():
+    hits = [hit("b", number=2), hit("a", number=1)]
+    page = Page(render_report([rank_result(hits=hits)], {1: b"first", 2: b"second"}, collection="fruit"))
+    shown = [base64.b64decode(image["src"].partition(",")[2]) for image in page.tags("img")]
+    assert shown == [JPEG, b"second", b"first"]
+
+
+def test_images_and_charts_have_text_alternatives():
+    page = page_of(rank_result(), rank_result(votes=tuple(Vote(str(i), 0.01) for i in range(100))))
+    assert all(image["alt"] for image in page.tags("img"))
+    charts = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
+    assert len(charts) == 4
+    assert all(chart["aria-label"] for chart in charts)
+
+
+def test_votes_are_shown_in_the_order_of_grades():
+    page = page_of(rank_result())
+    shares = ["0\u00a0%", "<1\u00a0%", "75\u00a0%", "25\u00a0%"]
+    assert page.text_of("share") == shares
+    assert page.text_of("vote chosen") == ["3", "75\u00a0%"]
+    labels = [attributes.get("aria-label", "") for attributes in page.tags("div")]
+    label = ", ".join(f"{grade}: {share}" for grade, share in zip("1234", shares, strict=True))
+    assert f"Votes for each grade: {label}" in labels
+
+
+@pytest.mark.parametrize("n_grades", [MAX_VOTE_ROWS + 1, 70])
+def test_votes_for_many_grades_are_columns_with_titles(n_grades):
+    votes = tuple(Vote(str(i), 1 / n_grades) for i in range(n_grades))
+    page = page_of(rank_result(votes=votes))
+    assert len(page.tags("rect")) == n_grades
+    assert page.text_of("chosen") == [f"3: {1 / n_grades:.0%}".replace("%", "\u00a0%")]
+    assert page.text_of("ends") == ["0", str(n_grades - 1)]
+    assert all(f"{i}: " in page.tags("svg")[0]["aria-label"] for i in range(n_grades))
+
+
+def test_estimated_and_known_grade_of_the_query():
+    assert page_of(rank_result(grade="7", known="5")).text_of("facts") == ["estimated grade", "7", "known grade", "5"]
+    assert page_of(rank_result(grade="moderate")).text_of("facts") == ["estimated grade", "moderate"]
+
+
+def test_hits_are_in_rank_order_and_estimates_are_marked():
+    page = page_of(rank_result(hits=[hit("a"), hit("b", "4", estimated=True), hit("c", appearance=300.0)]))
+    assert page.text_of("rank")[1::2] == ["1", "2", "3"]
+    assert page.text_of("name") == ["a", "b", "c"]
+    assert page.text_of("grade") == ["3", "≈ ", "4", "3"]
+    assert page.text_of("distance")[1::2] == ["0.500", "0.500", "300"]
+    assert [span["title"] for span in page.tags("span") if "title" in span] == ["estimated, not given"]
+    assert "≈ marks a grade that was estimated" in page.text()
+    assert "≈" not in page_of(rank_result()).text()
+
+
+def test_bars_show_the_distance_and_its_parts():
+    near, far = hit(order=0.3, appearance=0.4), hit(order=0.0, appearance=1.0)
+    page = page_of(rank_result(hits=[hit(order=0.0, appearance=0.0), near, far]))
+    bars = [div for div in page.tags("div") if div.get("class") == "parts"]
+    assert bars[1]["aria-label"] == "order 0.300, appearance 0.400"
+    widths = [span["style"] for span in page.tags("span") if span.get("style") and span.get("class") != "bar"]
+    assert widths[3:6] == ["width:50.0%", "width:36.0%", "width:64.0%"]
+    assert widths[0] == "width:0.0%"
+    assert widths[6] == "width:100.0%"
+
+
+def test_headings_match_the_number_of_hits_and_queries():
+    assert "The nearest picture" in page_of(rank_result()).text_of("")
+    assert "The 2 nearest pictures" in page_of(rank_result(hits=[hit(), hit()])).text()
+    empty = page_of(rank_result(hits=()))
+    assert "No picture matches." in empty.text()
+    assert empty.tags("ol") == []
+    assert empty.text_of("legend") == []
+    assert "1 query" in empty.text()
+    assert "2 queries" in page_of(rank_result(), rank_result()).text()
+    assert "no queries" in page_of().text()
+
+
+def channel(value):
+    value /= 255
+    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+
+
+def luminance(colour):
+    red, green, blue = (channel(int(colour[i : i + 2], 16)) for i in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first, second):
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_contrast_meets_wcag_aa(scheme):
+    roots = re.findall(r":root \{(.*?)\}", render().decode(), re.DOTALL)
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", roots[scheme]))
+    for background in ("background", "card"):
+        assert all(contrast(colours[text], colours[background]) >= 4.5 for text in ("foreground", "muted"))
+        assert all(contrast(colours[shape], colours[background]) >= 3 for shape in ("bar", "order", "appearance"))
