@@ -1,4 +1,4 @@
-"""A trained collection, an application that shows it, and real servers."""
+"""A trained collection, an application that serves it, and real servers."""
 
 import os
 import re
@@ -13,10 +13,11 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
+from ordrank import Collection
 from ordrank.web.app import create_app
-from tests.service.conftest import _trained_once as _trained_once
-from tests.service.conftest import drawn as drawn
-from tests.service.conftest import trained as trained
+from tests.collection.conftest import _trained_once as _trained_once
+from tests.collection.conftest import drawn as drawn
+from tests.collection.conftest import trained as trained
 
 API = "/api/v1"
 FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}
@@ -25,7 +26,7 @@ FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}
 @contextmanager
 def client_of(collection, *, headers=FROM_PAGE, **options):
     """Requests to an application in this process, as its page would send them."""
-    app = create_app(collection, **options)
+    app = create_app(Collection(collection), **options)
     with TestClient(app, base_url="http://localhost", headers=headers) as client:
         yield client
 
@@ -45,10 +46,10 @@ class Server:
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
-        said = self.process.stdout.readline()
-        found = re.search(r"http://([^:/]+|\[[^\]]+\]):(\d+)/", said)
+        line = self.process.stdout.readline()
+        found = re.search(r"http://([^:/]+|\[[^\]]+\]):(\d+)/", line)
         if found is None:
-            pytest.fail(f"the server does not start: {said}{self.process.communicate(timeout=30)}")
+            pytest.fail(f"the server does not start: {line}{self.process.communicate(timeout=30)}")
         self.port = int(found[2])
         self.url = f"http://127.0.0.1:{self.port}"
         self._wait()
@@ -60,22 +61,22 @@ class Server:
                 return
             except httpx.TransportError:
                 time.sleep(0.05)
-        pytest.fail("the server does not answer")
+        pytest.fail("the server does not respond")
 
     def client(self, **options):
         return httpx.Client(base_url=self.url, headers=FROM_PAGE, timeout=30, **options)
 
     def end(self, how=signal.SIGKILL):
-        """End it; exit code, and what it said."""
+        """Send a signal; return exit code, standard output and standard error."""
         if self.process.poll() is None:
             self.process.send_signal(how)
-        said, complained = self.process.communicate(timeout=30)
-        return self.process.returncode, said, complained
+        output, errors = self.process.communicate(timeout=30)
+        return self.process.returncode, output, errors
 
 
 @contextmanager
-def serving(collection, *options):
-    server = Server(collection, *options)
+def serving(collection, *options, port=0):
+    server = Server(collection, *options, port=port)
     try:
         yield server
     finally:

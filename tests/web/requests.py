@@ -16,7 +16,7 @@ def png(picture):
     return stream.getvalue()
 
 
-def claiming(data, size):
+def with_claimed_size(data, size):
     """A PNG whose head names another size."""
     head = b"IHDR" + struct.pack(">II", *size) + data[24:29]
     return data[:12] + head + struct.pack(">I", zlib.crc32(head)) + data[33:]
@@ -26,7 +26,7 @@ def send(client, data, kind="image/png", **headers):
     return client.post(f"{API}/queries", content=data, headers={"Content-Type": kind, **headers})
 
 
-def say(client, number, grade):
+def set_grade(client, number, grade):
     return client.put(f"{API}/pictures/{number}/grade", json={"grade": grade})
 
 
@@ -34,7 +34,7 @@ def message(response):
     return response.json()["error"]["message"]
 
 
-def trained_again(client):
+def train_again(client):
     assert client.post(f"{API}/training").status_code == 202
     for _ in range(600):
         found = client.get(f"{API}/training").json()

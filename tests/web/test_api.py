@@ -1,31 +1,32 @@
-"""The interface: what it says is what the collection holds and what the commands say."""
+"""The API returns what the collection holds and what the commands print."""
 
 import csv
 import io
 import shutil
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from ordrank import service
 from ordrank.collection.store import read_store, write_store
-from tests.service.drawing import draw, write_grades
+from tests.collection.commands import fit, info, rank
+from tests.collection.pictures import draw, write_grades
 from tests.web.conftest import API, client_of
-from tests.web.requests import WORDS, message, png, say, send, trained_again
+from tests.web.requests import WORDS, message, png, send, set_grade, train_again
 
 
 class TestCollection:
-    def test_is_described(self, client, trained):
-        found, described = client.get(f"{API}/collection").json(), service.describe(trained)
+    def test_summary_equals_that_of_the_command(self, client, trained):
+        found, described = client.get(f"{API}/collection").json(), info(trained)
         assert (found["pictures"], found["graded"]) == (described.pictures, described.graded) == (40, 30)
-        assert {grade["grade"]: grade["pictures"] for grade in found["grades"]} == described.grades
+        assert found["grades"] == [asdict(count) for count in described.grades]
         assert [grade["value"] for grade in found["grades"]] == [0, 1, 2]
         assert found["model"] == described.model
         assert (found["features"], found["fitted"]) == ("pixels:4", described.fitted)
         assert (found["changed"], found["read_only"], found["error"]) == (0, False, described.error)
 
-    def test_without_a_model_is_shown_and_says_so(self, trained):
-        with write_store(trained) as store, store._transaction() as cursor:
+    def test_collection_without_a_model_can_be_listed_but_not_ranked(self, trained):
+        with write_store(trained) as store, store.transaction() as cursor:
             cursor.execute("DELETE FROM meta WHERE key = 'model'")
         with client_of(trained) as client:
             assert client.get(f"{API}/collection").json()["model"] is None
@@ -34,38 +35,37 @@ class TestCollection:
             for response in (client.get(f"{API}/rank?picture=1"), send(client, png(draw(99)))):
                 assert response.status_code == 409
                 assert "no model yet" in message(response)
-            assert say(client, 2, "2").json()["grade"] == "2"
-            assert say(client, 2, None).json()["estimate"] is None
-            assert trained_again(client)["state"] == "done"
+            assert set_grade(client, 2, "2").json()["grade"] == "2"
+            assert set_grade(client, 2, None).json()["estimate"] is None
+            assert train_again(client)["state"] == "done"
             assert client.get(f"{API}/rank?picture=1").status_code == 200
 
-    def test_named_grades_are_all_listed_and_written_as_words(self, drawn, tmp_path):
+    def test_named_grades_are_listed_and_set_by_name(self, drawn, tmp_path):
         collection = tmp_path / "named"
         graded = [f"{number:03d}.png" for number in range(30) if number % 3 != 1]
         file = write_grades(tmp_path / "words.csv", graded, grade=lambda name: WORDS[int(name[:3]) % 3])
-        grades = service.Grades(file, order=WORDS)
-        service.fit(drawn / "pictures", collection, grades=grades, features="pixels:2", n_jobs=1)
+        fit(drawn / "pictures", collection, labels=file, order=WORDS, features="pixels:2", n_jobs=1)
         with client_of(collection) as client:
             counts = [(g["grade"], g["pictures"]) for g in client.get(f"{API}/collection").json()["grades"]]
             assert counts == [("green", 10), ("amber", 0), ("red", 10)]
             number = client.get(f"{API}/pictures?grade=red&given=true").json()["items"][0]["id"]
-            assert say(client, number, "amber").json()["grade"] == "amber"
+            assert set_grade(client, number, "amber").json()["grade"] == "amber"
             assert client.get(f"{API}/pictures?grade=amber&given=true").json()["total"] == 1
             for grade in WORDS:
                 listed = client.get(f"{API}/pictures", params={"grade": grade}).json()["items"]
                 assert {item["grade"] or item["estimate"] for item in listed} == {grade}
-            assert "its grades are green, amber, red" in message(say(client, number, "1"))
+            assert "its grades are green, amber, red" in message(set_grade(client, number, "1"))
 
 
 class TestPictures:
-    def test_come_by_grade_then_name_in_pages(self, client):
+    def test_pages_are_sorted_by_grade_and_name(self, client):
         whole = client.get(f"{API}/pictures?limit=200").json()
         assert whole["total"] == len(whole["items"]) == 40
         assert whole["items"] == sorted(whole["items"], key=lambda item: (item["value"], item["name"]))
         pages = [client.get(f"{API}/pictures?limit=7&offset={start}").json()["items"] for start in range(0, 49, 7)]
         assert [item for page in pages for item in page] == whole["items"]
 
-    def test_are_filtered_by_grade_and_by_whether_it_was_given(self, client):
+    def test_filter_by_grade_and_by_given_or_estimated(self, client):
         parts = [
             client.get(f"{API}/pictures?grade={grade}&given={given}").json()
             for grade in range(3)
@@ -77,14 +77,14 @@ class TestPictures:
             assert all((item["grade"] is not None) == given == (item["estimate"] is None) for item in part["items"])
         assert client.get(f"{API}/pictures?grade=7").json() == {"total": 0, "items": []}
 
-    def test_one_is_told_as_it_is_kept(self, client, trained):
+    def test_picture_equals_its_database_row(self, client, trained):
         with read_store(trained) as store:
             for row in store.rows()[:5]:
                 found = client.get(f"{API}/pictures/{row.id}").json()
                 assert (found["name"], found["width"], found["height"]) == (row.name, row.width, row.height)
                 assert found["value"] == (row.estimate if row.grade is None else row.grade)
 
-    def test_thumbnails_are_those_kept_and_are_sent_once(self, client, trained):
+    def test_thumbnails_are_stored_ones_and_cached_by_etag(self, client, trained):
         with read_store(trained) as store:
             (kept,) = store.thumbnails([3])
         first = client.get(f"{API}/pictures/3/thumbnail")
@@ -96,9 +96,9 @@ class TestPictures:
         assert client.get(f"{API}/pictures/3/thumbnail", headers={"If-None-Match": '"other"'}).status_code == 200
         assert client.get(f"{API}/pictures/4/thumbnail").headers["ETag"] != tag
 
-    def test_a_thumbnail_of_new_content_has_another_tag(self, client, trained):
+    def test_etag_changes_with_the_content(self, client, trained):
         before = client.get(f"{API}/pictures/3/thumbnail")
-        with write_store(trained) as store, store._transaction() as cursor:
+        with write_store(trained) as store, store.transaction() as cursor:
             cursor.execute("UPDATE pictures SET sha256 = 'new' WHERE id = 3")
             cursor.execute("UPDATE thumbnails SET jpeg = (SELECT jpeg FROM thumbnails WHERE id = 4) WHERE id = 3")
         after = client.get(f"{API}/pictures/3/thumbnail", headers={"If-None-Match": before.headers["ETag"]})
@@ -107,12 +107,12 @@ class TestPictures:
 
     @pytest.mark.parametrize("number", ["0", "41", str(2**31 - 1)])
     @pytest.mark.parametrize("rest", ["", "/thumbnail"])
-    def test_unknown_ones_are_not_found(self, client, number, rest):
+    def test_unknown_pictures_are_not_found(self, client, number, rest):
         response = client.get(f"{API}/pictures/{number}{rest}")
         assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
 
     @pytest.mark.parametrize("number", ["-1", "x", "1.5", str(2**31), "9" * 30])
-    def test_what_is_no_number_is_refused(self, client, number):
+    def test_invalid_ids_are_rejected(self, client, number):
         assert client.get(f"{API}/pictures/{number}").status_code == 400
 
 
@@ -127,31 +127,31 @@ class TestRank:
             ({"highest": "0", "within_grade": "true"}, {"highest": "0", "within_grade": True}),
         ],
     )
-    def test_says_what_the_command_says(self, client, trained, tmp_path, params, options):
+    def test_result_equals_that_of_the_command(self, client, trained, tmp_path, params, options):
         draw(99).save(tmp_path / "new.png")
-        asked = [("005.png", {"picture": 6}), ("004.png", {"picture": 5})]
+        queries = [("005.png", {"picture": 6}), ("004.png", {"picture": 5})]
         token = send(client, (tmp_path / "new.png").read_bytes()).json()["id"]
-        asked.append((str(tmp_path / "new.png"), {"query": token}))
-        for name, question in asked:
-            (expected,) = service.ask(trained, [name], k=200, **options)
-            found = client.get(f"{API}/rank", params={**question, **params, "limit": 200}).json()
-            answer = found["answer"]
-            assert (answer["grade"], answer["value"]) == (expected.grade, expected.value)
-            assert answer["known_grade"] == expected.known_grade
-            assert [(v["grade"], v["share"]) for v in answer["votes"]] == [(v.grade, v.share) for v in expected.votes]
+        queries.append((str(tmp_path / "new.png"), {"query": token}))
+        for name, source in queries:
+            (expected,) = rank(trained, [name], k=200, **options)
+            response = client.get(f"{API}/rank", params={**source, **params, "limit": 200}).json()
+            query = response["query"]
+            assert (query["grade"], query["value"]) == (expected.grade, expected.value)
+            assert query["known_grade"] == expected.known_grade
+            assert [(v["grade"], v["share"]) for v in query["votes"]] == [(v.grade, v.share) for v in expected.votes]
             keys = ("name", "grade", "estimated", "distance", "order_distance", "appearance_distance")
-            assert [tuple(item[key] for key in keys) for item in found["items"]] == [
-                tuple(getattr(picture, key) for key in keys) for picture in expected.results
+            assert [tuple(item[key] for key in keys) for item in response["items"]] == [
+                tuple(getattr(picture, key) for key in keys) for picture in expected.hits
             ]
-            assert found["total"] == len(expected.results)
+            assert response["total"] == len(expected.hits)
 
-    def test_pages_join_to_the_whole(self, client):
+    def test_pages_concatenate_to_the_full_ranking(self, client):
         whole = client.get(f"{API}/rank?picture=6&limit=200").json()
         pages = [client.get(f"{API}/rank?picture=6&limit=6&offset={start}").json() for start in range(0, 48, 6)]
         assert [item for page in pages for item in page["items"]] == whole["items"]
         assert {page["total"] for page in pages} == {whole["total"]} == {39}
 
-    def test_as_a_table_it_is_the_same(self, client):
+    def test_csv_equals_json(self, client):
         listed = client.get(f"{API}/rank?picture=6&limit=10&offset=5").json()["items"]
         response = client.get(f"{API}/rank.csv?picture=6&limit=10&offset=5")
         assert response.headers["Content-Type"].startswith("text/csv")
@@ -161,8 +161,8 @@ class TestRank:
         assert [line[:3] for line in lines] == [[str(i), e["name"], e["grade"]] for i, e in enumerate(listed, start=6)]
         assert [float(line[4]) for line in lines] == pytest.approx([item["distance"] for item in listed], rel=1e-8)
 
-    def test_a_table_holds_no_formula(self, trained):
-        with write_store(trained) as store, store._transaction() as cursor:
+    def test_csv_escapes_formulas(self, trained):
+        with write_store(trained) as store, store.transaction() as cursor:
             cursor.execute("UPDATE pictures SET name = '=1+1,\"x\".png' WHERE id = 7")
         with client_of(trained) as client:
             lines = list(csv.reader(io.StringIO(client.get(f"{API}/rank.csv?picture=6&limit=100").text)))
@@ -182,7 +182,7 @@ class TestRank:
             "picture=1&within_grade=perhaps",
         ],
     )
-    def test_nonsense_is_refused_in_a_sentence(self, client, params):
+    def test_invalid_parameters_are_rejected_with_a_message(self, client, params):
         response = client.get(f"{API}/rank?{params}")
         assert (response.status_code, response.json()["error"]["code"]) == (400, "bad_request")
         assert message(response)
@@ -199,29 +199,31 @@ class TestPoints:
         ids, rest = np.frombuffer(data[: 4 * n], "<i4"), np.frombuffer(data[4 * n :], "<f4")
         return ids, rest[: 3 * n].reshape(n, 3), rest[3 * n :]
 
-    def test_are_all_pictures_with_their_grades_and_order(self, client, trained):
+    def test_points_are_all_embedded_pictures_with_grades(self, client, trained):
         ids, positions, grades = self.read(client.get(f"{API}/points"))
         with read_store(trained) as store:
-            places = store.places()
-        np.testing.assert_array_equal(ids, places.ids)
-        np.testing.assert_array_equal(grades, np.where(np.isnan(places.grades), places.estimates, places.grades))
-        n_order = service.describe(trained).dimensions["order"]
-        np.testing.assert_allclose(positions[:, :n_order], places.vectors[:, :n_order][:, :3], rtol=1e-6)
+            embeddings = store.embeddings()
+        np.testing.assert_array_equal(ids, embeddings.ids)
+        np.testing.assert_array_equal(
+            grades, np.where(np.isnan(embeddings.grades), embeddings.estimates, embeddings.grades)
+        )
+        n_order = info(trained).dimensions["order"]
+        np.testing.assert_allclose(positions[:, :n_order], embeddings.vectors[:, :n_order][:, :3], rtol=1e-6)
         assert (positions.std(axis=0) > 0).all()
 
-    def test_a_picture_that_is_asked_about_is_where_its_point_is(self, client):
+    def test_position_of_a_query_is_that_of_its_point(self, client):
         ids, positions, _ = self.read(client.get(f"{API}/points"))
         for number in (1, 6, 30):
-            found = client.get(f"{API}/rank?picture={number}").json()["answer"]["position"]
+            found = client.get(f"{API}/rank?picture={number}").json()["query"]["position"]
             np.testing.assert_allclose(found, positions[ids == number][0], rtol=1e-3, atol=1e-4)
 
-    def test_of_too_many_a_sample_is_shown_that_stays_the_same(self, client):
+    def test_sample_of_points_is_deterministic(self, client):
         first, second = client.get(f"{API}/points?limit=10"), client.get(f"{API}/points?limit=10")
         assert first.content == second.content
         assert (first.headers["X-Count"], first.headers["X-Total"]) == ("10", "40")
         assert len(set(self.read(first)[0].tolist())) == 10
 
 
-def test_a_copy_of_the_collection_answers_the_same(client, trained, tmp_path):
+def test_copied_collection_gives_the_same_ranking(client, trained, tmp_path):
     with client_of(shutil.copytree(trained, tmp_path / "copy")) as other:
         assert other.get(f"{API}/rank?picture=6").json() == client.get(f"{API}/rank?picture=6").json()

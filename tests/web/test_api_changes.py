@@ -1,4 +1,4 @@
-"""The interface where it takes something in: pictures to ask with, grades, training."""
+"""The API for uploads, grades and training."""
 
 import re
 import time
@@ -6,17 +6,18 @@ import time
 import numpy as np
 import pytest
 
-from ordrank import service
+from ordrank import Collection
 from ordrank.collection.store import write_store
 from ordrank.errors import UnknownError
 from ordrank.web.uploads import Limits
-from tests.service.drawing import draw, draw_files, rows
+from tests.collection.commands import add, rank
+from tests.collection.pictures import draw, draw_files, rows
 from tests.web.conftest import API, client_of
-from tests.web.requests import claiming, message, png, say, send, trained_again
+from tests.web.requests import message, png, send, set_grade, train_again, with_claimed_size
 
 
 class TestQueries:
-    def test_a_picture_of_the_collection_is_recognised(self, client, drawn):
+    def test_stored_picture_is_recognised(self, client, drawn):
         response = send(client, (drawn / "pictures" / "005.png").read_bytes())
         assert response.status_code == 201
         assert {key: response.json()[key] for key in ("kind", "id", "name")} == {
@@ -24,24 +25,27 @@ class TestQueries:
             "id": 6,
             "name": "005.png",
         }
-        assert response.json() == client.get(f"{API}/rank?picture=6").json()["answer"]
+        assert response.json() == client.get(f"{API}/rank?picture=6").json()["query"]
 
-    def test_a_new_one_gets_a_token_that_works(self, client):
-        response = send(client, png(draw(99)), **{"X-Name": "my%20p%C3%AFcture%0A.png"})
-        answer = response.json()
-        assert (answer["kind"], answer["name"], answer["known_grade"]) == ("query", "my pïcture.png", None)
-        assert re.fullmatch(r"[\w-]{20,}", answer["id"])
-        assert client.get(f"{API}/rank", params={"query": answer["id"]}).json()["answer"] == answer
-        assert client.get(f"{API}/queries/{answer['id']}/thumbnail").content.startswith(b"\xff\xd8")
-        assert send(client, png(draw(99))).json()["id"] != answer["id"]
+    def test_stored_picture_needs_no_extractor(self, client, drawn, monkeypatch):
+        monkeypatch.setattr("ordrank.collection.queries.extractor_of", lambda *_: 1 / 0)
+        assert send(client, (drawn / "pictures" / "005.png").read_bytes()).json()["id"] == 6
 
-    def test_only_so_many_are_remembered(self, client, monkeypatch):
-        monkeypatch.setattr("ordrank.service.desk.MOST_QUERIES", 3)
+    def test_new_picture_gets_a_token(self, client):
+        query = send(client, png(draw(99)), **{"X-Name": "my%20p%C3%AFcture%0A.png"}).json()
+        assert (query["kind"], query["name"], query["known_grade"]) == ("query", "my pïcture.png", None)
+        assert re.fullmatch(r"[\w-]{20,}", query["id"])
+        assert client.get(f"{API}/rank", params={"query": query["id"]}).json()["query"] == query
+        assert client.get(f"{API}/queries/{query['id']}/thumbnail").content.startswith(b"\xff\xd8")
+        assert send(client, png(draw(99))).json()["id"] != query["id"]
+
+    def test_least_recently_used_queries_are_dropped(self, client, monkeypatch):
+        monkeypatch.setattr("ordrank.web.shared_state.MAX_QUERIES", 3)
         tokens = [send(client, png(draw(number))).json()["id"] for number in range(90, 95)]
         found = [client.get(f"{API}/queries/{token}/thumbnail").status_code for token in tokens]
         assert found == [404, 404, 200, 200, 200]
 
-    def test_nothing_is_written(self, client, trained):
+    def test_upload_writes_nothing_to_disk(self, client, trained):
         before = {
             path.name: path.stat().st_mtime_ns for path in trained.iterdir() if path.name.startswith(("coll", "model"))
         }
@@ -53,15 +57,15 @@ class TestQueries:
             name: when for name, when in before.items() if name.endswith("-shm")
         }
 
-    def test_one_that_is_added_later_becomes_a_picture(self, client, trained, tmp_path):
+    def test_query_that_is_added_later_becomes_a_picture(self, client, trained, tmp_path):
         draw_files(tmp_path / "new", [99])
         token = send(client, (tmp_path / "new" / "099.png").read_bytes()).json()["id"]
-        service.add(trained, tmp_path / "new", n_jobs=1)
-        answer = client.get(f"{API}/rank", params={"query": token}).json()["answer"]
-        assert (answer["kind"], answer["name"]) == ("picture", "099.png")
+        add(trained, tmp_path / "new", n_jobs=1)
+        query = client.get(f"{API}/rank", params={"query": token}).json()["query"]
+        assert (query["kind"], query["name"]) == ("picture", "099.png")
 
     @pytest.mark.parametrize(
-        ("data", "said"),
+        ("data", "reason"),
         [
             (b"", "is empty"),
             (b"no picture", "is not a picture that can be read"),
@@ -70,74 +74,74 @@ class TestQueries:
             (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not a picture that can be read"),
         ],
     )
-    def test_what_cannot_be_decoded_is_refused_with_the_reason(self, client, data, said):
+    def test_undecodable_picture_is_rejected_with_the_reason(self, client, data, reason):
         response = send(client, data, **{"X-Name": "mine.png"})
         assert response.status_code == 400
-        assert f"mine.png {said}" in message(response)
+        assert f"mine.png {reason}" in message(response)
 
     @pytest.mark.parametrize(
-        ("features", "said"), [(lambda p: 1 / 0, "gives no features"), (lambda p: [[np.nan] * 48], "not finite")]
+        ("features", "reason"), [(lambda p: 1 / 0, "gives no features"), (lambda p: [[np.nan] * 48], "not finite")]
     )
-    def test_what_gives_no_features_is_refused_with_the_reason(self, client, monkeypatch, features, said):
+    def test_picture_without_features_is_rejected_with_the_reason(self, client, monkeypatch, features, reason):
         monkeypatch.setattr("ordrank.features.pixels.Pixels.extract", lambda self, pictures: features(pictures))
         response = send(client, png(draw(99)))
         assert response.status_code == 400
-        assert said in message(response)
+        assert reason in message(response)
 
     @pytest.mark.parametrize("kind", ["text/html", "multipart/form-data; boundary=x", "application/json", "images", ""])
-    def test_other_types_are_refused(self, client, kind):
+    def test_other_content_types_are_rejected(self, client, kind):
         assert send(client, png(draw(99)), kind).status_code == 415
 
     @pytest.mark.parametrize("size", [(8000, 5001), (20_000, 20_000), (2**31 - 1, 2**31 - 1)])
-    def test_too_many_pixels_are_refused_before_they_are_decoded(self, client, monkeypatch, size):
-        monkeypatch.setattr("ordrank.service.library.decode_picture", None)
-        response = send(client, claiming(png(draw(99)), size))
+    def test_too_many_pixels_are_rejected_before_decoding(self, client, monkeypatch, size):
+        monkeypatch.setattr("ordrank.collection.ingest.reading.decode_picture", None)
+        response = send(client, with_claimed_size(png(draw(99)), size))
         assert response.status_code == 413
         assert "40 million pixels" in message(response)
 
-    def test_too_many_bytes_are_refused(self, trained):
+    def test_too_many_bytes_are_rejected(self, trained):
         with client_of(trained, upload_limits=Limits(bytes=1000)) as client:
             assert send(client, b"x" * 1001).status_code == 413
             assert send(client, b"x" * 1000).status_code == 400
 
-    def test_a_body_of_unknown_length_is_refused(self, client):
+    def test_body_without_content_length_is_rejected(self, client):
         response = client.post(f"{API}/queries", content=iter([png(draw(99))]), headers={"Content-Type": "image/png"})
         assert response.status_code == 400
         assert "Content-Length" in message(response)
 
 
 class TestGrades:
-    def test_a_correction_is_kept_shown_and_votes_at_once(self, client, trained):
-        assert say(client, 6, "7").json() == {
+    def test_grade_is_stored_returned_and_votes_at_once(self, client, trained):
+        assert set_grade(client, 6, "7").json() == {
             "id": 6, "name": "005.png", "grade": "7", "estimate": None, "value": 7.0, "width": 24, "height": 24
         }  # fmt: skip
         assert rows(trained, "SELECT grade FROM pictures WHERE id = 6") == [(7.0,)]
         assert client.get(f"{API}/pictures/6").json()["grade"] == "7"
         found = client.get(f"{API}/collection").json()
         assert [grade["grade"] for grade in found["grades"]] == ["0", "1", "2", "7"]
-        assert [v["grade"] for v in client.get(f"{API}/rank?picture=1").json()["answer"]["votes"]] == [
+        assert [v["grade"] for v in client.get(f"{API}/rank?picture=1").json()["query"]["votes"]] == [
             "0",
             "1",
             "2",
             "7",
         ]
 
-    def test_one_that_is_taken_back_leaves_the_estimate_that_the_command_gives(self, client, trained):
-        taken = say(client, 6, None).json()
-        assert (taken["grade"], taken["estimate"]) == (None, "2")
-        (answer,) = service.ask(trained, ["005.png"])
-        assert (taken["value"], answer.known_grade) == (answer.value, None)
-        assert rows(trained, "SELECT grade, estimate FROM pictures WHERE id = 6") == [(None, answer.value)]
+    def test_withdrawn_grade_is_replaced_by_the_estimate_of_the_command(self, client, trained):
+        withdrawn = set_grade(client, 6, None).json()
+        assert (withdrawn["grade"], withdrawn["estimate"]) == (None, "2")
+        (result,) = rank(trained, ["005.png"])
+        assert (withdrawn["value"], result.known_grade) == (result.value, None)
+        assert rows(trained, "SELECT grade, estimate FROM pictures WHERE id = 6") == [(None, result.value)]
 
     def test_changes_since_the_fit_are_counted_until_the_next(self, client):
         def changed():
             return client.get(f"{API}/collection").json()["changed"]
 
-        say(client, 6, "1")
-        say(client, 6, "1")
-        say(client, 7, None)
+        set_grade(client, 6, "1")
+        set_grade(client, 6, "1")
+        set_grade(client, 7, None)
         assert changed() == 2
-        assert trained_again(client)["state"] == "done"
+        assert train_again(client)["state"] == "done"
         assert changed() == 0
 
     @pytest.mark.parametrize(
@@ -146,7 +150,7 @@ class TestGrades:
          b'{"grade": "tall"}', b'{"grade": "nan"}', b'{"grade": "inf"}', b'{"grade": ""}', b'{"grade": "\\u0000"}',
          b'{"grade": "' + b"9" * 400 + b'"}'],
     )  # fmt: skip
-    def test_nonsense_is_refused_and_changes_nothing(self, client, trained, content):
+    def test_invalid_grades_are_rejected_and_change_nothing(self, client, trained, content):
         before = rows(trained, "SELECT * FROM pictures")
         headers = {"Content-Type": "application/json"}
         response = client.put(f"{API}/pictures/6/grade", content=content, headers=headers)
@@ -154,40 +158,40 @@ class TestGrades:
         assert message(response)
         assert rows(trained, "SELECT * FROM pictures") == before
 
-    def test_wrong_types_sizes_and_numbers_are_refused(self, client):
+    def test_wrong_content_types_sizes_and_ids_are_rejected(self, client):
         url = f"{API}/pictures/6/grade"
         assert client.put(url, content=b'{"grade": "1"}', headers={"Content-Type": "text/plain"}).status_code == 415
         assert client.put(url, content=b" " * 20_000, headers={"Content-Type": "application/json"}).status_code == 413
-        assert say(client, 1000, "1").status_code == 404
+        assert set_grade(client, 1000, "1").status_code == 404
 
-    def test_a_collection_that_another_process_writes_is_busy(self, client, trained):
+    def test_collection_written_by_another_process_is_busy(self, client, trained):
         with write_store(trained):
-            response = say(client, 6, "1")
+            response = set_grade(client, 6, "1")
         assert (response.status_code, response.json()["error"]["code"]) == (409, "busy")
         assert "is being written by process" in message(response)
-        assert say(client, 6, "1").status_code == 200
+        assert set_grade(client, 6, "1").status_code == 200
 
 
 class TestTraining:
-    def test_learns_from_the_corrections(self, client, trained):
+    def test_training_uses_changed_grades(self, client, trained):
         before = rows(trained, "SELECT value FROM meta WHERE key = 'model'")
         for number in range(1, 7):
-            say(client, number, "9")
-        found = trained_again(client)
+            set_grade(client, number, "9")
+        found = train_again(client)
         assert found["state"] == "done"
         assert "learned from" in found["message"]
         after = client.get(f"{API}/collection").json()
         assert after["error"] is not None
         assert rows(trained, "SELECT value FROM meta WHERE key = 'model'") != before
-        (expected,) = service.ask(trained, ["010.png"], k=5)
-        assert client.get(f"{API}/rank?picture=11").json()["answer"]["value"] == expected.value
+        (expected,) = rank(trained, ["010.png"], k=5)
+        assert client.get(f"{API}/rank?picture=11").json()["query"]["value"] == expected.value
 
-    def test_one_at_a_time(self, client, monkeypatch):
+    def test_second_training_is_rejected_while_one_runs(self, client, monkeypatch):
         from threading import Event
 
         gate = Event()
-        fit = service.fit
-        monkeypatch.setattr("ordrank.service.retraining.fit", lambda *a, **k: gate.wait(30) and fit(*a, **k))
+        fit = Collection.fit
+        monkeypatch.setattr(Collection, "fit", lambda *a, **k: gate.wait(30) and fit(*a, **k))
         before = client.get(f"{API}/rank?picture=6").json()
         assert client.post(f"{API}/training").json()["state"] == "running"
         second = client.post(f"{API}/training")
@@ -198,32 +202,32 @@ class TestTraining:
             time.sleep(0.02)
         assert client.get(f"{API}/training").json()["state"] == "done"
 
-    def test_what_goes_wrong_is_told(self, client, trained, monkeypatch):
+    def test_failure_is_reported(self, client, trained, monkeypatch):
         with write_store(trained):
-            found = trained_again(client)
+            found = train_again(client)
         assert found["state"] == "failed"
         assert "is being written" in found["message"]
-        monkeypatch.setattr("ordrank.service.retraining.fit", lambda *a, **k: 1 / 0)
-        assert trained_again(client) == {
+        monkeypatch.setattr(Collection, "fit", lambda *a, **k: 1 / 0)
+        assert train_again(client) == {
             "state": "failed",
             "message": "training failed; the log says why",
             "done": 0,
             "total": 0,
         }
 
-    def test_grades_cannot_be_changed_meanwhile_and_that_is_said(self, client, trained, monkeypatch):
+    def test_grades_cannot_be_set_during_training(self, client, trained, monkeypatch):
         from threading import Event
 
         inside, gate = Event(), Event()
 
-        def hold(images, collection, **options):
-            with write_store(collection):
+        def hold(collection, **options):
+            with write_store(collection.directory):
                 inside.set()
                 gate.wait(30)
             raise UnknownError("enough")
 
-        monkeypatch.setattr("ordrank.service.retraining.fit", hold)
+        monkeypatch.setattr(Collection, "fit", hold)
         client.post(f"{API}/training")
         inside.wait(30)
-        assert say(client, 6, "1").status_code == 409
+        assert set_grade(client, 6, "1").status_code == 409
         gate.set()

@@ -1,6 +1,6 @@
-"""The interface does what its description says, whatever is sent.
+"""The API conforms to its OpenAPI schema, whatever is sent.
 
-The variable ORDRANK_API_CASES sets how many requests are made of each address.
+The variable ORDRANK_API_CASES sets the number of requests to each route.
 """
 
 import os
@@ -22,9 +22,10 @@ from schemathesis.checks import (
     unsupported_method,
 )
 
+from ordrank import Collection
 from ordrank.errors import InputError
 from ordrank.web.app import create_app
-from tests.service.drawing import draw
+from tests.collection.pictures import draw
 from tests.web.conftest import FROM_PAGE
 from tests.web.requests import png
 
@@ -42,27 +43,27 @@ N_NUMBERS = 45  # some more than there are pictures
 
 
 def fail_soon(*arguments, **options):
-    raise InputError("training is tried elsewhere")
+    raise InputError("training is tested elsewhere")
 
 
 @pytest.fixture(scope="module")
 def api(_trained_once, tmp_path_factory):
     patched = pytest.MonkeyPatch()
-    patched.setattr("ordrank.service.retraining.fit", fail_soon)
+    patched.setattr(Collection, "fit", fail_soon)
     collection = shutil.copytree(_trained_once, tmp_path_factory.mktemp("api") / "collection")
-    app = create_app(collection, hosts={"testserver", "localhost"})
+    app = create_app(Collection(collection), hosts={"testserver", "localhost"})
     schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
     yield schema
-    app.state.library.close()
+    app.state.collection.close()
     patched.undo()
 
 
-ADDRESSES = [
+ROUTES = [
     "GET /api/v1/collection",
     "GET /api/v1/pictures",
-    "GET /api/v1/pictures/{number}",
-    "GET /api/v1/pictures/{number}/thumbnail",
-    "PUT /api/v1/pictures/{number}/grade",
+    "GET /api/v1/pictures/{picture}",
+    "GET /api/v1/pictures/{picture}/thumbnail",
+    "PUT /api/v1/pictures/{picture}/grade",
     "POST /api/v1/queries",
     "GET /api/v1/queries/{token}/thumbnail",
     "GET /api/v1/rank",
@@ -77,21 +78,21 @@ def operations(api):
     return {operation.ok().label: operation.ok() for operation in api.get_all_operations()}
 
 
-def test_all_addresses_are_described(api):
-    assert sorted(operations(api)) == sorted(ADDRESSES)
+def test_schema_lists_all_routes(api):
+    assert sorted(operations(api)) == sorted(ROUTES)
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_every_address_does_what_is_described(api, address, mode):
+@pytest.mark.parametrize("route", ROUTES)
+def test_responses_conform_to_the_schema(api, route, mode):
     answered = Counter()
-    library = api.app.state.library
-    token = library.upload(png(draw(77)), "known").id
+    state = api.app.state
+    token = state.shared.put_query(state.collection.read_query(png(draw(77)), "known"))
 
     @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(case=operations(api)[address].as_strategy(generation_mode=mode))
+    @given(case=operations(api)[route].as_strategy(generation_mode=mode))
     def check(case):
-        lead_to_pictures(case, token)
+        use_existing_resources(case, token)
         response = case.call(headers=FROM_PAGE)
         answered[response.status_code] += 1
         case.validate_response(response, checks=CHECKS, headers=FROM_PAGE)
@@ -99,21 +100,21 @@ def test_every_address_does_what_is_described(api, address, mode):
     try:
         check()
     except Unsatisfiable:
-        assert mode is GenerationMode.NEGATIVE  # it takes nothing that could be wrong
+        assert mode is GenerationMode.NEGATIVE  # it has no parameters
         return
     assert mode is GenerationMode.NEGATIVE or min(answered) < 300, answered
 
 
-def lead_to_pictures(case, token):
-    """Let most of what is generated mean something that is there, or the interface would be tried at its door only."""
+def use_existing_resources(case, token):
+    """Let most generated parameters name something that exists; else only validation would be tested."""
     path, query = case.path_parameters or {}, case.query or {}
-    for parameters, name in ((path, "number"), (query, "picture")):
+    for parameters, name in ((path, "picture"), (query, "picture")):
         number = parameters.get(name)
         if isinstance(number, int) and not isinstance(number, bool) and number > N_NUMBERS:
             parameters[name] = number % N_NUMBERS
-    for parameters, name, meant in ((path, "token", token), (query, "query", token), (query, "grade", "1")):
+    for parameters, name, existing in ((path, "token", token), (query, "query", token), (query, "grade", "1")):
         if is_even(parameters.get(name)):
-            parameters[name] = meant
+            parameters[name] = existing
     if "picture" in query and is_even(str(query["picture"])):
         query.pop("query", None)
     for bound in ("lowest", "highest"):

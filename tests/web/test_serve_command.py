@@ -16,12 +16,12 @@ def command(*arguments):
 
 
 class TestCommand:
-    def test_what_is_no_collection_is_told_so(self, tmp_path):
+    def test_missing_collection_is_reported(self, tmp_path):
         ended = command(tmp_path, "--port", "0")
         assert ended.returncode == 1
-        assert "is not a collection; make one with `ordrank fit" in ended.stderr
+        assert "is not a collection; create one with `ordrank fit" in ended.stderr
 
-    def test_a_taken_port_is_told_so(self, trained, module_server):
+    def test_taken_port_is_reported(self, trained, module_server):
         ended = command(trained, "--port", module_server.port)
         assert ended.returncode == 1
         assert (
@@ -30,30 +30,30 @@ class TestCommand:
         )
 
     @pytest.mark.parametrize("options", [("--port", "70000"), ("--port", "x"), ("--tokens", "x")])
-    def test_wrong_usage_is_told_so(self, trained, options):
+    def test_wrong_usage_exits_with_2(self, trained, options):
         assert command(trained, *options).returncode == 2
 
     @pytest.mark.parametrize("options", [("--token", " "), ("--host", "no such host.example")])
-    def test_what_cannot_be_is_told_in_a_sentence(self, trained, options):
+    def test_invalid_token_or_host_is_reported_in_one_sentence(self, trained, options):
         ended = command(trained, "--port", "0", *options)
         assert ended.returncode == 1
         assert ended.stderr.startswith("ordrank: ")
         assert "Traceback" not in ended.stderr
 
-    def test_ctrl_c_ends_one_process_in_a_sentence(self, trained):
+    def test_ctrl_c_ends_a_single_process_with_one_sentence(self, trained):
         with serving(trained, "--workers", "1") as server:
-            code, _, complained = server.end(signal.SIGINT)
+            code, _, errors = server.end(signal.SIGINT)
         assert code == 130
-        assert "every grade that was confirmed is kept" in complained
-        assert "Traceback" not in complained
+        assert "every confirmed grade is stored" in errors
+        assert "Traceback" not in errors
 
-    def test_an_open_door_is_warned_of(self, trained):
+    def test_public_address_without_token_prints_a_warning(self, trained):
         with serving(trained, "--host", "0.0.0.0") as server:
-            _, said, complained = server.end()
-        assert "everybody who reaches 0.0.0.0 can see these pictures and change their grades" in complained
+            _, output, errors = server.end()
+        assert "anyone who can reach 0.0.0.0 can see these pictures and change their grades" in errors
         with serving(trained, "--host", "0.0.0.0", "--token", "sesame") as server, server.client() as client:
             assert client.get(f"{API}/collection").status_code == 401
             assert client.get("/?token=sesame").status_code == 303
-            _, said, complained = server.end()
-        assert "everybody" not in complained
-        assert "sesame" not in said + complained  # the address with the token was the first line
+            _, output, errors = server.end()
+        assert "anyone" not in errors
+        assert "sesame" not in output + errors  # the address with the token was the first line

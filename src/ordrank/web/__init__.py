@@ -1,1 +1,1 @@
-"""The page of a collection and the interface behind it, over HTTP."""
+"""The web page of a collection and its HTTP API."""

@@ -1,9 +1,9 @@
-"""The application: the interface under /api/v1, and the page that uses it."""
+"""The FastAPI application: the API under /api/v1, and the page that uses it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,46 +16,47 @@ from fastapi.staticfiles import StaticFiles
 from threadpoolctl import threadpool_limits
 
 from ordrank import __version__
+from ordrank.collection.collection import Collection
 from ordrank.errors import InputError
-from ordrank.service import Library
-from ordrank.web.problems import ProblemError, handle_problems
+from ordrank.web.errors import ApiError, add_error_handlers
 from ordrank.web.routes import router
-from ordrank.web.safety import API, COOKIE, LOCAL_HOSTS, Guard, Rules
+from ordrank.web.security import API, COOKIE, LOCAL_HOSTS, AccessPolicy, SecurityMiddleware
+from ordrank.web.shared_state import LocalState, SharedState
 from ordrank.web.uploads import Limits
 
 STATIC = Path(__file__).parent / "static"
-# Requests that a process works on at a time: Python runs one thread, but one that takes long must not stop the others.
+# Requests handled at a time: Python runs one thread, but a long request must not block the others.
 _THREADS = 2
-# Seconds between two looks at the collection.
-_WATCH_EVERY = 0.5
+# Seconds between two checks for changes of the collection by other processes.
+_REFRESH_INTERVAL = 0.5
 
 
 def create_app(
-    directory: Path,
+    collection: Collection,
     *,
+    state: SharedState | None = None,
     read_only: bool = False,
     token: str | None = None,
-    hosts: Collection[str] | None = LOCAL_HOSTS,
+    hosts: Container[str] | None = LOCAL_HOSTS,
     upload_limits: Limits | None = None,
-    library: Library | None = None,
 ) -> FastAPI:
-    """Make the application of one collection.
+    """Create the application that serves one collection.
 
     Parameters
     ----------
-    directory : Path
-        Of the collection.
+    collection : Collection
+    state : SharedState, optional
+        Shared with other processes that serve it.
     read_only : bool
-        Refuse to change grades and to train.
+        Reject changes of grades and training.
     token : str, optional
-        What every request to the interface must know.
+        Secret that every request to the API must present.
     hosts : collection of str, or None
-        Names that the server goes by; None: any.
+        Host names that are accepted; None accepts any.
     upload_limits : Limits, optional
-        Of pictures that are sent.
-    library : Library, optional
-        The collection, if it is open already.
+        Of uploaded pictures.
     """
+    collection.refresh()
     app = FastAPI(
         title="ordrank",
         version=__version__,
@@ -66,66 +67,67 @@ def create_app(
         redirect_slashes=False,
         lifespan=_run,
     )
-    rules = Rules(token, hosts)
-    app.state.library, app.state.read_only = library or Library(directory), read_only
+    policy = AccessPolicy(token, hosts)
+    app.state.collection, app.state.shared = collection, state or LocalState(collection)
+    app.state.read_only = read_only
     app.state.upload_limits, app.state.decoding, app.state.writing = upload_limits or Limits(), None, None
-    handle_problems(app)
+    add_error_handlers(app)
     app.include_router(router, prefix=API)
-    _add_page(app, rules)
-    _describe_errors_as_they_are(app)
-    app.add_middleware(Guard, rules=rules)
+    _add_page(app, policy)
+    _remove_validation_errors(app)
+    app.add_middleware(SecurityMiddleware, policy=policy)
     return app
 
 
 @asynccontextmanager
 async def _run(app: FastAPI) -> AsyncIterator[None]:
-    """Work on few requests at a time: more threads than cores would only take turns, and so would those of BLAS."""
+    """Limit the threads for requests and those of BLAS: more than there are cores would only take turns."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
-    # Large pictures take memory and long, and writers wait for each other: they must not keep all others waiting.
+    # Decoding a large picture takes memory and time, and writers wait for each other: limits of their own.
     app.state.decoding, app.state.writing = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
     with threadpool_limits(1, "blas"):
-        watching = asyncio.create_task(_watch(app.state.library))
+        refreshing = asyncio.create_task(_refresh(app.state.collection))
         yield
-        watching.cancel()
+        refreshing.cancel()
         with suppress(asyncio.CancelledError):
-            await watching
-    app.state.library.close()
+            await refreshing
+    app.state.collection.close()
 
 
-async def _watch(library: Library) -> None:
-    """Notice what other processes change before anyone asks."""
+async def _refresh(collection: Collection) -> None:
+    """Load what other processes have changed before the next request."""
     while True:
-        await asyncio.sleep(_WATCH_EVERY)
-        with suppress(InputError, OSError):  # whoever asks is told
-            await anyio.to_thread.run_sync(library.renew)
+        await asyncio.sleep(_REFRESH_INTERVAL)
+        with suppress(InputError, OSError):  # the next request reports it
+            await anyio.to_thread.run_sync(collection.refresh)
 
 
-def _add_page(app: FastAPI, rules: Rules) -> None:
+def _add_page(app: FastAPI, policy: AccessPolicy) -> None:
     @app.get("/", include_in_schema=False)
     def page(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            return _enter(request, rules, token)
+            return _log_in(request, policy, token)
         if not (STATIC / "index.html").is_file():
-            raise ProblemError(404, "the page is not installed")
+            raise ApiError(404, "the page is not installed")
         return FileResponse(STATIC / "index.html")
 
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False))
 
 
-def _enter(request: Request, rules: Rules, token: str) -> Response:
-    """Take the token out of the address, where it could be read over a shoulder, and keep it as a cookie."""
-    if not rules.knows_token(token):
-        raise ProblemError(401, "this is not the token of this server")
+def _log_in(request: Request, policy: AccessPolicy, token: str) -> Response:
+    """Move the token from the address, where others could read it, to a cookie."""
+    if not policy.is_token(token):
+        raise ApiError(401, "this is not the token of this server")
     response = RedirectResponse("/", 303)
-    if rules.token is not None:
+    if policy.token is not None:
         response.set_cookie(
-            COOKIE, rules.cookie, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+            COOKIE, policy.cookie, httponly=True, samesite="strict", secure=request.url.scheme == "https"
         )
     return response
 
 
-def _describe_errors_as_they_are(app: FastAPI) -> None:
-    """Take out of the description what FastAPI says of its own errors, which are answered as 400 here."""
+def _remove_validation_errors(app: FastAPI) -> None:
+    """Remove FastAPI's own validation errors (422) from the schema: they are returned as 400 here."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is sent over the wire, as the interface describes it to other programs."""
+"""Bodies of requests and responses that are not result types of the collection."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ordrank.collection.types import GradeCount, RankedPicture, Vote
+
 
 class ErrorDetail(BaseModel):
-    """What went wrong: a word for programs, a sentence for people."""
+    """A code for programs and a message for people."""
 
     code: str
     message: str
 
 
 class ErrorBody(BaseModel):
-    """The shape of every answer that is an error."""
+    """The body of every error response."""
 
     error: ErrorDetail
 
 
-class GradeCountBody(BaseModel):
-    """A grade, the number behind it, and how many pictures were given it."""
-
-    grade: str
-    value: float
-    pictures: int
-
-
 class CollectionBody(BaseModel):
-    """What the collection holds."""
+    """Summary of the collection."""
 
     name: str
     pictures: int
     graded: int
-    grades: list[GradeCountBody]
+    grades: list[GradeCount]
     features: str
     model: dict[str, Any] | None
     fitted: str | None
@@ -43,42 +37,16 @@ class CollectionBody(BaseModel):
     error: float | None
 
 
-class PictureBody(BaseModel):
-    """A picture of the collection: a grade that was given, or an estimated one."""
-
-    id: int
-    name: str
-    grade: str | None
-    estimate: str | None
-    value: float | None
-    width: int
-    height: int
-
-
-class PicturesBody(BaseModel):
-    """Some of the pictures that were asked for, and how many there are in all."""
-
-    total: int
-    items: list[PictureBody]
-
-
-class GradeChange(BaseModel):
-    """The grade that a picture shall have; null takes it back."""
+class GradeBody(BaseModel):
+    """The new grade of a picture; null withdraws it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     grade: str | None = Field(max_length=200)
 
 
-class VoteBody(BaseModel):
-    """The part of all votes that a grade received."""
-
-    grade: str
-    share: float
-
-
-class AnswerBody(BaseModel):
-    """What the collection says about one picture."""
+class EstimateBody(BaseModel):
+    """Estimated grade of a query, which is a picture of the collection or an uploaded one."""
 
     kind: Literal["picture", "query"]
     id: int | str
@@ -86,34 +54,13 @@ class AnswerBody(BaseModel):
     grade: str
     value: float
     known_grade: str | None
-    votes: list[VoteBody]
+    votes: list[Vote]
     position: tuple[float, float, float]
 
 
-class RankedBody(BaseModel):
-    """A picture as an answer, distance² = order² + appearance²."""
-
-    id: int
-    name: str
-    grade: str
-    estimated: bool
-    distance: float
-    order_distance: float
-    appearance_distance: float
-
-
 class RankingBody(BaseModel):
-    """Some of the pictures that qualify, nearest first, and how many do."""
+    """The estimate of a query, a page of the ranked pictures, and how many match in all."""
 
-    answer: AnswerBody
+    query: EstimateBody
     total: int
-    items: list[RankedBody]
-
-
-class TrainingBody(BaseModel):
-    """How far a training is."""
-
-    state: Literal["idle", "running", "done", "failed"]
-    message: str
-    done: int
-    total: int
+    items: list[RankedPicture]

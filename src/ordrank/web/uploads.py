@@ -1,4 +1,4 @@
-"""Reading what is sent, never more and never longer than allowed."""
+"""Reading request bodies within limits of size and time."""
 
 from __future__ import annotations
 
@@ -11,37 +11,29 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from ordrank.features.pictures import count_pixels
-from ordrank.web.problems import CLOSE, ProblemError
+from ordrank.web.errors import CLOSE, ApiError
 
-MOST_BYTES = 20_000_000
-MOST_PIXELS = 40_000_000
-_MOST_NAME = 200
-# A client that hears "too large" only while it still sends would see a broken connection instead.
-_MOST_DISCARDED = 100_000_000
-_DISCARD_SECONDS = 2.0
+MAX_UPLOAD_BYTES = 20_000_000
+MAX_PIXELS = 40_000_000
+_MAX_NAME = 200
+# A body that is too large is read and discarded: else the client sees a broken connection, not the error.
+_MAX_DISCARDED = 100_000_000
+_DISCARD_TIMEOUT = 2.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may be sent, and for how long."""
+    """Largest size and longest time of a body."""
 
-    bytes: int = MOST_BYTES
+    bytes: int = MAX_UPLOAD_BYTES
     seconds: float = 20.0
 
 
 async def read_body(request: Request, limits: Limits, *, accepts: Callable[[str], bool]) -> bytes:
-    """Read the body of a request.
-
-    Parameters
-    ----------
-    request : Request
-    limits : Limits
-    accepts : callable
-        Whether a type of content is welcome.
-    """
+    """Return the body of a request whose content type ``accepts`` accepts. Raise ApiError beyond the limits."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not accepts(kind):
-        raise ProblemError(415, f"content of the type {kind or 'nothing'} is not taken here", CLOSE)
+        raise ApiError(415, f"content of the type {kind or 'unknown'} is not accepted here", CLOSE)
     length = _length(request)
     if length > limits.bytes:
         await _discard(request, length)
@@ -50,28 +42,28 @@ async def read_body(request: Request, limits: Limits, *, accepts: Callable[[str]
         async with asyncio.timeout(limits.seconds):
             return await _read(request, limits)
     except TimeoutError:
-        raise ProblemError(400, f"the content did not arrive within {limits.seconds:g} seconds", CLOSE) from None
+        raise ApiError(400, f"the content did not arrive within {limits.seconds:g} seconds", CLOSE) from None
     except ClientDisconnect:
-        raise ProblemError(400, "the connection ended before all of the content was sent", CLOSE) from None
+        raise ApiError(400, "the connection ended before all of the content was sent", CLOSE) from None
 
 
 def check_pixels(data: bytes) -> None:
-    """Refuse a picture that would take too much memory, before it is decoded."""
+    """Raise ApiError if decoding a picture would take too much memory."""
     pixels = count_pixels(data)
-    if pixels is not None and pixels > MOST_PIXELS:
-        raise ProblemError(413, f"the picture has more than {MOST_PIXELS // 10**6} million pixels; send a smaller one")
+    if pixels is not None and pixels > MAX_PIXELS:
+        raise ApiError(413, f"the picture has more than {MAX_PIXELS // 10**6} million pixels; send a smaller one")
 
 
 def upload_name(request: Request) -> str:
-    """Return what an uploaded picture is to be called: the header X-Name, percent-encoded."""
+    """Return the name of an uploaded picture, from the percent-encoded header X-Name."""
     name = unquote(request.headers.get("x-name", ""), errors="replace")
-    return "".join(sign for sign in name if sign.isprintable())[:_MOST_NAME] or "upload"
+    return "".join(character for character in name if character.isprintable())[:_MAX_NAME] or "upload"
 
 
 def _length(request: Request) -> int:
     text = request.headers.get("content-length", "")
     if not (text.isascii() and text.isdigit()):
-        raise ProblemError(400, "the header Content-Length must say how many bytes are sent", CLOSE)
+        raise ApiError(400, "the header Content-Length must state the number of bytes", CLOSE)
     return int(text[:20])
 
 
@@ -79,23 +71,23 @@ async def _read(request: Request, limits: Limits) -> bytes:
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > limits.bytes:  # more than its header has said
+        if size > limits.bytes:  # more than Content-Length
             raise _too_large(limits)
         parts.append(part)
     return b"".join(parts)
 
 
 async def _discard(request: Request, length: int) -> None:
-    if length > _MOST_DISCARDED:
+    if length > _MAX_DISCARDED:
         return
     try:
-        async with asyncio.timeout(_DISCARD_SECONDS):
+        async with asyncio.timeout(_DISCARD_TIMEOUT):
             async for _ in request.stream():
                 pass
     except (TimeoutError, ClientDisconnect):
         return
 
 
-def _too_large(limits: Limits) -> ProblemError:
+def _too_large(limits: Limits) -> ApiError:
     size = f"{limits.bytes / 10**6:g} million" if limits.bytes >= 10**6 else str(limits.bytes)
-    return ProblemError(413, f"more than {size} bytes were sent; that is too much", CLOSE)
+    return ApiError(413, f"more than {size} bytes were sent; that is too much", CLOSE)

@@ -1,12 +1,13 @@
-"""A collection with hostile names, its server, and a browser."""
+"""A collection with hostile file names, its server, and a browser that records errors."""
 
 import csv
+import shutil
 
 import pytest
 
-from ordrank import service
-from tests.service.drawing import N_GRADES, draw
-from tests.web.browser import ARGUMENTS, CHROMIUM, Watch, serving
+from ordrank import Collection
+from tests.collection.pictures import N_GRADES, draw
+from tests.web.conftest import serving
 
 N_PICTURES = 66
 HOSTILE = {
@@ -15,15 +16,27 @@ HOSTILE = {
     9: "\u202egnp.exe &amp; ${1+1} {{x}}.png",
 }
 WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
+TIMEOUT = 30_000  # ms: long enough for a busy machine
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--enable-unsafe-swiftshader",  # WebGL without a graphics card
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+]
 
 
 def name_of(number):
     return HOSTILE.get(number, f"{number:03d}.png")
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A collection of 66 pictures in three grades; every fourth has none."""
+@pytest.fixture(scope="package")
+def folder(tmp_path_factory):
+    """Make the collection Redness of 66 pictures in three grades, every fourth without one, and two files to upload."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "pictures").mkdir()
     with open(folder / "grades.csv", "w", newline="") as file:
@@ -36,42 +49,69 @@ def made(tmp_path_factory):
     draw(500, grade=2).save(folder / "new.png")
     (folder / "no-picture.png").write_bytes(b"this is text")
     collection = folder / "Redness"
-    grades = service.Grades(folder / "grades.csv")
-    service.fit(folder / "pictures", collection, grades=grades, features="pixels:4", n_jobs=1)
+    Collection.create(collection, folder / "pictures", folder / "grades.csv", features="pixels:4", n_jobs=1)
     return folder
 
 
-@pytest.fixture(scope="module")
-def address(made):
-    with serving(made / "Redness") as found:
-        yield found
+@pytest.fixture(scope="package")
+def url(folder):
+    with serving(folder / "Redness") as server:
+        yield f"{server.url}/"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
 
 
+class PageErrors:
+    """Console errors (violations of the content security policy among them), exceptions, requests to other hosts."""
+
+    def __init__(self, page, url):
+        self.messages, self.allowed = [], []
+        page.on("console", lambda message: message.type == "error" and self.messages.append(message.text))
+        page.on("pageerror", lambda error: self.messages.append(str(error)))
+        page.on("request", lambda request: self._check_host(request.url, url))
+
+    def _check_host(self, requested, url):
+        if not requested.startswith((url, "blob:", "data:")):
+            self.messages.append(f"request to {requested}")
+
+    def allow_status(self, *statuses):
+        """Allow HTTP errors that a test provokes; Chromium logs them to the console."""
+        self.allowed += [f"status of {status}" for status in statuses]
+
+    def allow_lost_connections(self):
+        """Allow requests that fail because a test stops the server under the page."""
+        self.allowed.append("net::ERR_CONNECTION")
+
+    @property
+    def unexpected(self):
+        return [text for text in self.messages if not any(allowed in text for allowed in self.allowed)]
+
+
 @pytest.fixture
 def visit(chromium):
-    """Open the page; at the end of the test nothing may have gone wrong on it."""
+    """Open a page; fail at the end of the test if it logged an unexpected error."""
     opened = []
 
-    def start(address, hash="", *, viewport=WIDE, script="", **options):
+    def open_page(url, fragment="", *, viewport=WIDE, script="", **options):
         context = chromium.new_context(viewport=viewport, **options)
         context.add_init_script(script)
         page = context.new_page()
-        page.set_default_timeout(10_000)
-        page.watch = Watch(page, address)
-        opened.append((context, page.watch))
-        page.goto(address + hash)
+        page.set_default_timeout(TIMEOUT)
+        page.errors = PageErrors(page, url)
+        opened.append((context, page.errors))
+        page.goto(url + fragment)
         return page
 
-    yield start
+    yield open_page
     for context, _ in opened:
         context.close()
-    assert [watch.problems for _, watch in opened] == [[] for _ in opened]
+    assert [errors.unexpected for _, errors in opened] == [[] for _ in opened]

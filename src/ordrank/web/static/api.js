@@ -1,34 +1,31 @@
-/** What the server is asked, and its answers. */
+/** The HTTP API of the server, and its types. */
 
 /** @typedef {{id: number, name: string, grade: string|null, estimate: string|null, value: number|null,
  *             width: number, height: number}} Picture */
 /** @typedef {{grade: string, share: number}} Vote */
 /** @typedef {{kind: "picture"|"query", id: string|number, name: string, grade: string, value: number,
- *             known_grade: string|null, votes: Vote[], position: number[]}} Answer */
+ *             known_grade: string|null, votes: Vote[], position: number[]}} Result */
 /** @typedef {{id: number, name: string, grade: string, estimated: boolean, distance: number,
  *             order_distance: number, appearance_distance: number}} Ranked */
 /** @typedef {{grade: string, value: number, pictures: number}} Grade */
 /** @typedef {{name: string, pictures: number, graded: number, grades: Grade[], changed: number, read_only: boolean,
  *             fitted: string|null, error: number|null}} Collection */
 /** @typedef {{state: "idle"|"running"|"done"|"failed", message: string, done: number, total: number}} Training */
-/** @typedef {{ids: Int32Array, positions: Float32Array, values: Float32Array, total: number}} Cloud */
+/** @typedef {{ids: Int32Array, positions: Float32Array, values: Float32Array, total: number}} PointData */
 
 const BASE = new URL("api/v1/", document.baseURI);
 
-/** A refusal of the server, or no server; its message is a sentence for people. */
+/** An error of the server or the connection, with a message for the user. */
 export class ApiError extends Error {
-  /** @param {number} status 0 when there was no answer @param {string} message */
+  /** @param {number} status HTTP status, 0 without a response @param {string} message */
   constructor(status, message) {
     super(message);
     this.status = status;
   }
 }
 
-/**
- * @param {string} path
- * @param {Record<string, unknown>} [parameters] those that are null, undefined or false are left out
- */
-export function address(path, parameters = {}) {
+/** @param {string} path @param {Record<string, unknown>} [parameters] null, undefined and false are left out */
+export function apiUrl(path, parameters = {}) {
   const url = new URL(path, BASE);
   for (const [name, value] of Object.entries(parameters)) {
     if (value !== null && value !== undefined && value !== false) url.searchParams.set(name, String(value));
@@ -42,46 +39,46 @@ async function request(url, options = {}) {
   try {
     response = await fetch(url, { credentials: "same-origin", ...options });
   } catch (error) {
-    if (/** @type {Error} */ (error).name === "AbortError") throw error;
-    throw new ApiError(0, "The server does not answer. Is it still running?");
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, "The server does not respond. Is it still running?");
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => null);
-  throw new ApiError(response.status, body?.error?.message ?? `The server answered with status ${response.status}.`);
+  throw new ApiError(response.status, body?.error?.message ?? `The server responded with status ${response.status}.`);
 }
 
 /** @param {string} url @param {RequestInit} [options] */
 const json = async (url, options) => (await request(url, options)).json();
 
 /** @returns {Promise<Collection>} */
-export const getCollection = () => json(address("collection"));
+export const getCollection = () => json(apiUrl("collection"));
 
 /**
- * @param {{grade?: string|null, given?: boolean|null, offset: number, limit: number}} which
+ * @param {{grade?: string|null, given?: boolean|null, offset: number, limit: number}} filter
  * @param {AbortSignal} [signal]
  * @returns {Promise<{total: number, items: Picture[]}>}
  */
 export const getPictures = ({ given = null, ...rest }, signal) =>
-  json(address("pictures", { ...rest, given: given === null ? null : String(given) }), { signal });
+  json(apiUrl("pictures", { ...rest, given: given === null ? null : String(given) }), { signal });
 
 /** @param {number} id @returns {Promise<Picture>} */
-export const getPicture = (id) => json(address(`pictures/${id}`));
+export const getPicture = (id) => json(apiUrl(`pictures/${id}`));
 
 /** @param {"picture"|"query"} kind @param {string|number} id */
 export const thumbnail = (kind, id) =>
-  address(`${kind === "query" ? "queries" : "pictures"}/${encodeURIComponent(id)}/thumbnail`);
+  apiUrl(`${kind === "query" ? "queries" : "pictures"}/${encodeURIComponent(id)}/thumbnail`);
 
 /** @param {number} id @param {string|null} grade @returns {Promise<Picture>} */
 export const putGrade = (id, grade) =>
-  json(address(`pictures/${id}/grade`), {
+  json(apiUrl(`pictures/${id}/grade`), {
     method: "PUT",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ grade }),
   });
 
-/** @param {File} file @returns {Promise<Answer>} */
+/** @param {File} file @returns {Promise<Result>} */
 export const postQuery = (file) =>
-  json(address("queries"), {
+  json(apiUrl("queries"), {
     method: "POST",
     headers: {
       "Content-Type": file.type.startsWith("image/") ? file.type : "application/octet-stream",
@@ -93,13 +90,13 @@ export const postQuery = (file) =>
 /**
  * @param {Record<string, unknown>} parameters of /rank
  * @param {AbortSignal} [signal]
- * @returns {Promise<{answer: Answer, total: number, items: Ranked[]}>}
+ * @returns {Promise<{query: Result, total: number, items: Ranked[]}>}
  */
-export const getRanking = (parameters, signal) => json(address("rank", parameters), { signal });
+export const getRanking = (parameters, signal) => json(apiUrl("rank", parameters), { signal });
 
-/** @param {number} [limit] @returns {Promise<Cloud>} */
+/** @param {number} [limit] @returns {Promise<PointData>} */
 export async function getPoints(limit = 100_000) {
-  const response = await request(address("points", { limit }));
+  const response = await request(apiUrl("points", { limit }));
   const n = Number(response.headers.get("X-Count"));
   const data = await response.arrayBuffer();
   return {
@@ -111,7 +108,7 @@ export async function getPoints(limit = 100_000) {
 }
 
 /** @returns {Promise<Training>} */
-export const getTraining = () => json(address("training"));
+export const getTraining = () => json(apiUrl("training"));
 
 /** @returns {Promise<Training>} */
-export const startTraining = () => json(address("training"), { method: "POST" });
+export const startTraining = () => json(apiUrl("training"), { method: "POST" });

@@ -1,9 +1,10 @@
-/** The collection by grade, as long as nothing is asked. */
+/** Browsing the collection by grade, without a query. */
 
-import { getPictures, thumbnail } from "./api.js";
-import { MANY_GRADES, byId, count, counted, el, isolated } from "./dom.js";
+import { getPictures } from "./api.js";
+import { byId, count, counted, dot, el, isolated } from "./dom.js";
 import { card } from "./grid.js";
 import { announce } from "./notices.js";
+import { MANY_GRADES } from "./palette.js";
 import { START, format, link, moreLike } from "./state.js";
 
 /**
@@ -14,85 +15,55 @@ import { START, format, link, moreLike } from "./state.js";
  */
 export async function browse(grid, state, palette, collection) {
   const { grade, given } = state;
+  const source = { true: ", grade given", false: ", grade estimated", null: "" }[given];
+  const title = `${grade === null ? "All pictures" : `Grade ${grade}`}${source}`;
   fillChips(state, palette, collection);
-  byId("list-title").textContent = title(state);
+  byId("list-title").textContent = title;
   byId("list-count").textContent = "";
   document.title = collection.name;
-  let first = true;
   await grid.show({
-    none: "No picture is like that.",
-    page: async (offset, limit, signal) => {
-      const found = await getPictures({ grade, given, offset, limit }, signal);
-      if (first && !signal.aborted) {
-        byId("list-count").textContent = count(found.total);
-        announce(`${title(state)}: ${counted(found.total, "picture", "pictures")}.`);
-      }
-      first = false;
-      return found;
+    limit: null,
+    empty: "No pictures match.",
+    page: (offset, limit, signal) => getPictures({ grade, given, offset, limit }, signal),
+    onPage: ({ total }, isFirst) => {
+      if (!isFirst) return;
+      byId("list-count").textContent = count(total);
+      announce(`${title}: ${counted(total, "picture")}.`);
     },
     card: (picture) => pictureCard(picture, palette),
   });
 }
 
-/** @param {import("./state.js").State} state */
-function title({ grade, given }) {
-  const which = given === null ? "" : given ? ", grade given" : ", grade estimated";
-  return `${grade === null ? "All pictures" : `Grade ${grade}`}${which}`;
-}
-
-/**
- * @param {import("./state.js").State} state
- * @param {import("./palette.js").Palette} palette
- * @param {import("./api.js").Collection} collection
- */
-function fillChips(state, palette, collection) {
-  const chip = (/** @type {(Node|string)[]} */ inside, /** @type {object} */ changes, /** @type {boolean} */ now) =>
-    el(
-      "li",
-      {},
-      el(
-        "a",
-        {
-          class: "chip",
-          href: format({ ...START, grade: state.grade, given: state.given, ...changes }),
-          "aria-current": now && "true",
-        },
-        ...inside,
-      ),
-    );
-  const grades = palette.grades.map(({ grade, pictures }, i) => {
-    const dot = el("span", { class: "dot", "aria-hidden": "true" });
-    dot.style.background = palette.css(i);
-    const number = el("span", { class: "quiet" }, count(pictures));
-    return chip([dot, isolated(grade), number], { grade }, state.grade === grade);
+function fillChips({ grade, given }, palette, collection) {
+  const chip = (content, changes, active) => {
+    const href = format({ ...START, grade, given, ...changes });
+    return el("li", {}, el("a", { class: "chip", href, "aria-current": active && "true" }, ...content));
+  };
+  const grades = palette.grades.map((known, i) => {
+    const number = el("span", { class: "muted" }, count(known.pictures));
+    const content = [dot(palette.css(i)), isolated(known.grade), number];
+    return chip(content, { grade: known.grade }, grade === known.grade);
   });
-  byId("grades").replaceChildren(chip(["All grades"], { grade: null }, state.grade === null), ...grades);
-  byId("grades").classList.toggle("many", palette.grades.length >= MANY_GRADES);
-  const kinds = [
-    ["Given or estimated", null],
-    ["Given", true],
-    ["Estimated", false],
-  ];
-  const estimated = collection.pictures - collection.graded;
-  byId("kinds").hidden = estimated === 0;
-  byId("kinds").replaceChildren(
-    ...kinds.map(([label, given]) => chip([/** @type {string} */ (label)], { given }, state.given === given)),
+  byId("grades").replaceChildren(chip(["All grades"], { grade: null }, grade === null), ...grades);
+  byId("grades").classList.toggle("many", grades.length >= MANY_GRADES);
+  byId("grade-sources").hidden = collection.graded === collection.pictures;
+  byId("grade-sources").replaceChildren(
+    chip(["Given or estimated"], { given: null }, given === null),
+    chip(["Given"], { given: true }, given === true),
+    chip(["Estimated"], { given: false }, given === false),
   );
 }
 
 /** @param {import("./api.js").Picture} picture @param {import("./palette.js").Palette} palette */
-export function pictureCard(picture, palette) {
-  const grade = picture.grade ?? picture.estimate;
+function pictureCard({ id, name, grade, estimate, value }, palette) {
   return card({
-    href: moreLike(picture.id),
+    id,
+    name,
+    grade: grade ?? estimate,
+    estimated: grade === null && estimate !== null,
+    colour: palette.css(palette.index(value)),
+    href: moreLike(id),
     action: "– more like this",
-    picture: thumbnail("picture", picture.id),
-    name: picture.name,
-    grade,
-    estimated: picture.grade === null && grade !== null,
-    colour: palette.css(palette.index(picture.value)),
-    second: { href: link({ chosen: picture.id }), label: "Details", icon: "Details" },
-    line: [],
-    below: [],
+    second: { href: link({ chosen: id }), label: "Details" },
   });
 }

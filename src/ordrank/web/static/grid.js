@@ -1,187 +1,157 @@
-/** Pictures in a grid that grows while one scrolls, or by a button. */
+/** A grid of pictures that grows on scrolling or by a button. */
 
-import { count, el, heard } from "./dom.js";
+import { thumbnail } from "./api.js";
+import { byId, count, dot, el, isolated, visuallyHidden } from "./dom.js";
 import { attempt } from "./notices.js";
 
-const PAGE = 48;
-const AHEAD = "800px"; // the next page is fetched this far before its place is seen
+const PAGE_SIZE = 48;
+const PREFETCH_MARGIN = "800px";
 
 /**
  * @template {{id: number}} T
  * @typedef {object} Source
  * @property {(offset: number, limit: number, signal: AbortSignal) => Promise<{total: number, items: T[]}>} page
- * @property {(item: T, place: number) => HTMLElement} card
- * @property {number|null} [most] at most so many
- * @property {string} none said when there is nothing
+ * @property {(page: {total: number, items: T[]}, isFirst: boolean) => void} onPage called before a page is shown
+ * @property {(item: T, index: number) => HTMLElement} card
+ * @property {number|null} limit maximum number of cards
+ * @property {string} empty text for an empty list
  */
 
-/** One list of cards; a new source takes the place of the old one. */
+/** The list of cards; a new source replaces the old one. */
 export class Grid {
-  /**
-   * @param {HTMLElement} list
-   * @param {HTMLButtonElement} more
-   * @param {HTMLElement} note where "nothing" and "that is all" are said
-   * @param {{over: (id: number|null) => void, grown: () => void}} hear
-   */
-  constructor(list, more, note, hear) {
-    Object.assign(this, { list, more, note, hear });
+  /** @param {{onHover: (id: number|null) => void, onGrow: () => void}} callbacks */
+  constructor({ onHover, onGrow }) {
+    this.onGrow = onGrow;
+    this.list = byId("pictures");
+    this.more = byId("more");
     /** @type {Map<number, {item: any, element: HTMLElement}>} */
     this.shown = new Map();
     this.total = 0;
     this.loading = false;
-    this.stop = new AbortController();
-    more.addEventListener("click", () => attempt(() => this.grow(true)));
-    new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && attempt(() => this.grow()), {
-      rootMargin: AHEAD,
-    }).observe(more);
-    for (const [kind, leaves] of [
-      ["pointerover", false],
-      ["focusin", false],
-      ["pointerleave", true],
-      ["focusout", true],
-    ]) {
-      list.addEventListener(/** @type {string} */ (kind), (event) => {
-        const card = /** @type {HTMLElement} */ (event.target).closest?.("[data-id]");
-        hear.over(leaves || !card ? null : Number(/** @type {HTMLElement} */ (card).dataset.id));
-      });
-    }
+    this.abort = new AbortController();
+    this.more.addEventListener("click", () => attempt(() => this.grow({ focus: true })));
+    const onIntersect = (entries) => entries.some((entry) => entry.isIntersecting) && attempt(() => this.grow());
+    new IntersectionObserver(onIntersect, { rootMargin: PREFETCH_MARGIN }).observe(this.more);
+    const enter = ({ target }) => onHover(Number(target.closest("[data-id]")?.dataset.id) || null);
+    for (const type of ["pointerover", "focusin"]) this.list.addEventListener(type, enter);
+    for (const type of ["pointerleave", "focusout"]) this.list.addEventListener(type, () => onHover(null));
   }
 
-  /** Show another source from its beginning. @param {Source<any>} source */
+  /** Show a source from its beginning. @param {Source<any>} source */
   async show(source) {
-    this.stop.abort();
-    this.stop = new AbortController();
+    this.abort.abort();
+    this.abort = new AbortController();
     this.source = source;
     this.loading = false;
-    this.fresh = true;
+    this.stale = true; // the old cards stay until the first page arrives
     this.list.setAttribute("aria-busy", "true");
     await this.grow();
   }
 
-  /** Fetch the next page, if there is one. @param {boolean} [asked] by the button: the focus goes to what is new */
-  async grow(asked = false) {
-    const { source, stop } = this;
-    const offset = this.fresh ? 0 : this.shown.size;
-    if (!source || this.loading || (!this.fresh && offset >= this.end())) return;
+  /** Fetch and show the next page, if there is one; optionally focus its first card. */
+  async grow({ focus = false } = {}) {
+    const { source, abort } = this;
+    const isFirst = this.stale;
+    const offset = isFirst ? 0 : this.shown.size;
+    if (!source || this.loading || (!isFirst && offset >= this.end)) return;
     this.loading = true;
     try {
-      const limit = Math.min(PAGE, (source.most ?? Infinity) - offset);
-      const { total, items } = await source.page(offset, limit, stop.signal);
-      if (stop.signal.aborted) return;
-      if (this.fresh) this.clear();
-      this.total = total;
-      this.append(items, offset);
-      if (asked) this.shown.get(items[0]?.id)?.element.querySelector("a")?.focus();
-      if (!items.length) this.total = this.shown.size; // fewer than were promised
+      const limit = Math.min(PAGE_SIZE, (source.limit ?? Infinity) - offset);
+      const page = await source.page(offset, limit, abort.signal);
+      if (abort.signal.aborted) return;
+      source.onPage(page, isFirst);
+      if (isFirst) this.clear();
+      this.total = page.total;
+      this.append(page.items, offset);
+      if (focus) this.shown.get(page.items[0]?.id)?.element.querySelector("a").focus();
+      if (!page.items.length) this.total = this.shown.size; // fewer than announced
       this.finish();
     } finally {
-      if (this.stop === stop) this.loading = false;
+      if (this.abort === abort) this.loading = false;
     }
-    this.growIfSeen();
+    this.growIfVisible();
   }
 
-  /** @param {{id: number}[]} items @param {number} offset */
   append(items, offset) {
-    const cards = document.createDocumentFragment();
+    const elements = [];
     items.forEach((item, i) => {
       if (this.shown.has(item.id)) return;
       const element = this.source.card(item, offset + i);
-      element.dataset.id = String(item.id);
       this.shown.set(item.id, { item, element });
-      cards.append(element);
+      elements.push(element);
     });
-    this.list.append(cards);
+    this.list.append(...elements);
   }
 
-  /** Draw one card again with what is known now. @param {number} id @param {object} changes */
-  renew(id, changes) {
-    const known = this.shown.get(id);
-    if (!known) return;
-    const item = { ...known.item, ...changes };
+  /** Replace the card of a changed item. @param {number} id @param {object} changes */
+  update(id, changes) {
+    const old = this.shown.get(id);
+    if (!old) return;
+    const item = { ...old.item, ...changes };
     const element = this.source.card(item, [...this.shown.keys()].indexOf(id));
-    element.dataset.id = String(id);
-    element.classList.toggle("chosen", known.element.classList.contains("chosen"));
-    known.element.replaceWith(element);
+    element.classList.toggle("chosen", old.element.classList.contains("chosen"));
+    old.element.replaceWith(element);
     this.shown.set(id, { item, element });
   }
 
-  /** @param {number|null} id the picture in the side panel */
+  /** @param {number|null} id picture in the side panel */
   choose(id) {
-    for (const [one, { element }] of this.shown) element.classList.toggle("chosen", one === id);
+    for (const [shown, { element }] of this.shown) element.classList.toggle("chosen", shown === id);
   }
 
   clear() {
-    this.fresh = false;
+    this.stale = false;
     this.shown.clear();
     this.list.replaceChildren();
   }
 
-  end() {
-    return Math.min(this.total, this.source?.most ?? Infinity);
+  get end() {
+    return Math.min(this.total, this.source.limit ?? Infinity);
   }
 
   finish() {
     this.list.removeAttribute("aria-busy");
-    const left = this.end() - this.shown.size;
-    this.more.hidden = left <= 0;
-    this.more.textContent = `Show more of ${count(this.end())}`;
-    this.note.textContent = this.shown.size ? "" : this.source.none;
-    this.hear.grown();
+    this.more.hidden = this.shown.size >= this.end;
+    this.more.textContent = `Show more of ${count(this.end)}`;
+    byId("list-note").textContent = this.shown.size ? "" : this.source.empty;
+    this.onGrow();
   }
 
-  /** A tall screen may still have room, and the observer only tells changes. */
-  growIfSeen() {
-    const place = this.more.getBoundingClientRect();
-    if (!this.more.hidden && place.top < innerHeight) requestAnimationFrame(() => attempt(() => this.grow()));
+  /** Fill a tall screen: the observer reports changes only. */
+  growIfVisible() {
+    const { top } = this.more.getBoundingClientRect();
+    if (!this.more.hidden && top < innerHeight) requestAnimationFrame(() => attempt(() => this.grow()));
   }
 }
 
 /**
- * A card: a picture that leads somewhere, its grade, and more.
- * @param {object} what
- * @param {string} what.href where the picture leads
- * @param {string} what.action what a click does, for those who listen
- * @param {string} what.picture address of the thumbnail
- * @param {string} what.name
- * @param {string|null} what.grade
- * @param {boolean} what.estimated
- * @param {string} what.colour of the grade
- * @param {{href: string, label: string, icon: string}} what.second the other thing to do
- * @param {(HTMLElement|null)[]} what.line beside the grade
- * @param {(HTMLElement|null)[]} what.below
+ * A card with a picture, its grade, and two links.
+ * @param {object} options
+ * @param {number} options.id
+ * @param {string} options.name
+ * @param {string|null} options.grade
+ * @param {boolean} options.estimated
+ * @param {string} options.colour of the grade
+ * @param {string} options.href of the picture
+ * @param {string} options.action what this link does, for screen readers
+ * @param {{href: string, label: string}} options.second the other link
+ * @param {HTMLElement[]} [options.line] elements after the grade
+ * @param {HTMLElement[]} [options.below] elements below the grade
  */
-export function card(what) {
-  const grade = what.grade === null ? "no grade" : `${what.estimated ? "estimated " : ""}grade ${what.grade}`;
-  const image = el("img", { src: what.picture, alt: `${grade}, ${what.name}`, loading: "lazy", decoding: "async" });
-  const swatch = el("span", { class: "dot", "aria-hidden": "true" });
-  swatch.style.background = what.colour;
-  const text = what.grade === null ? "–" : what.estimated ? `≈ ${what.grade}` : what.grade;
+export function card({ id, name, grade, estimated, colour, href, action, second, line = [], below = [] }) {
+  const spoken = grade === null ? "no grade" : `${estimated ? "estimated " : ""}grade ${grade}`;
+  const written = grade === null ? "–" : estimated ? `≈ ${grade}` : grade;
+  const image = { src: thumbnail("picture", id), alt: `${spoken}, ${name}`, loading: "lazy", decoding: "async" };
+  const { label: title, href: target } = second;
+  const link = { class: "card-action", href: target, title, "aria-label": `${title}: ${name}` };
+  const label = { class: "grade", title: estimated ? "estimated, not given" : null, "aria-hidden": "true" };
   return el(
     "li",
-    { class: "card" },
-    el("a", { class: "pick", href: what.href }, image, heard(` ${what.action}`)),
-    el(
-      "a",
-      {
-        class: "second",
-        href: what.second.href,
-        title: what.second.label,
-        "aria-label": `${what.second.label}: ${what.name}`,
-      },
-      what.second.icon,
-    ),
-    el(
-      "div",
-      { class: "line" },
-      el(
-        "span",
-        { class: "grade", title: what.estimated ? "estimated, not given" : null, "aria-hidden": "true" },
-        swatch,
-        el("bdi", {}, text),
-      ),
-      ...what.line,
-    ),
-    ...what.below,
-    el("div", { class: "name", title: what.name }, el("bdi", {}, what.name)),
+    { class: "card", "data-id": id },
+    el("a", { class: "card-link", href }, el("img", image), visuallyHidden(` ${action}`)),
+    el("a", link, title),
+    el("div", { class: "line" }, el("span", label, dot(colour), isolated(written)), ...line),
+    ...below,
+    el("div", { class: "name", title: name }, isolated(name)),
   );
 }

@@ -1,160 +1,153 @@
-/** The page: one state in the address, and the parts that show it. */
+/** The page: its state is the URL fragment; this module connects the parts that show it. */
 
 import { ApiError, getCollection, postQuery } from "./api.js";
-import { AnswerView } from "./answer.js";
 import { browse } from "./browse.js";
 import { byId, count, counted, matches } from "./dom.js";
+import { listenToFilters } from "./filters.js";
 import { Grid } from "./grid.js";
-import { listenForPictures } from "./intake.js";
-import { announce, attempt, fail, settle } from "./notices.js";
+import { PictureMap } from "./map.js";
+import { announce, attempt, clearError } from "./notices.js";
 import { Palette } from "./palette.js";
 import { Panel } from "./panel.js";
-import { Space } from "./space.js";
-import { START, current, format, go, moreLike, sameQuestion } from "./state.js";
-import { listenToSwitches } from "./switches.js";
+import { showResult } from "./result.js";
+import { START, current, go, moreLike, sameList } from "./state.js";
 import { TrainingBar } from "./training.js";
+import { listenForUploads } from "./upload.js";
 
 /** @type {import("./api.js").Collection} */
 let collection;
 /** @type {Palette} */
 let palette;
-/** @type {import("./state.js").State|null} */
+/** The state on the screen; null: out of date. @type {import("./state.js").State|null} */
 let shown = null;
-/** Files that were asked with, by their token: they can be sent again. @type {Map<string, File>} */
-const sent = new Map();
+/** Uploaded files by query id, to send again when the server has dropped one. @type {Map<string, File>} */
+const uploads = new Map();
 
-const space = new Space({
-  picked: (id) => (location.hash = moreLike(id)),
-  over: (id) => {
-    document.querySelector("#pictures .pointed")?.classList.remove("pointed");
-    if (id !== null) grid.shown.get(id)?.element.classList.add("pointed");
+const map = new PictureMap({
+  onPick: (id) => (location.hash = moreLike(id)),
+  onHover: (id) => {
+    document.querySelector("#pictures .hovered")?.classList.remove("hovered");
+    grid.shown.get(id)?.element.classList.add("hovered");
   },
 });
-const grid = new Grid(byId("pictures"), byId("more"), byId("list-note"), {
-  over: (id) => space.highlight(id),
-  grown: () => {
-    const asks = current().view !== "browse";
-    space.mark(asks || current().grade !== null ? grid.shown.keys() : []);
-    grid.choose(current().chosen);
+const grid = new Grid({
+  onHover: (id) => map.highlight(id),
+  onGrow: () => {
+    const { view, grade, chosen } = current();
+    map.mark(view !== "browse" || grade !== null ? grid.shown.keys() : []);
+    grid.choose(chosen);
   },
 });
-const answers = new AnswerView(grid, (answer) => space.ask(answer));
 const panel = new Panel((picture) => {
   const grade = picture.grade ?? picture.estimate;
-  grid.renew(picture.id, current().view === "browse" ? picture : { grade, estimated: picture.grade === null });
+  grid.update(picture.id, current().view === "browse" ? picture : { grade, estimated: picture.grade === null });
   attempt(async () => {
-    await learnOfCollection();
-    space.regrade(picture, palette);
-    if (current().view !== "picture" || current().id !== String(picture.id)) return;
-    shown = null; // the answer tells the known grade
-    await show();
+    await loadCollection();
+    map.setGrade(picture, palette);
+    if (current().view === "picture" && current().id === String(picture.id)) await reload(); // shows the known grade
   });
 });
-const training = new TrainingBar(async () => {
-  await attempt(async () => {
-    await learnOfCollection();
-    shown = null;
-    panel.forget();
-    await Promise.all([show(), space.load(palette)]);
-  });
-});
+const training = new TrainingBar(() =>
+  attempt(async () => {
+    await loadCollection();
+    panel.invalidate();
+    await Promise.all([reload(), map.load(palette)]);
+  }),
+);
 
-async function learnOfCollection() {
+async function loadCollection() {
   collection = await getCollection();
-  palette = new Palette(collection.grades);
-  byId("name").textContent = collection.name;
-  const [low, high] = [collection.grades.at(0)?.grade, collection.grades.at(-1)?.grade];
-  const kinds =
-    collection.grades.length > 1 ? `, in ${count(collection.grades.length)} grades from ${low} to ${high}` : "";
-  byId("lede").textContent =
-    `${counted(collection.pictures, "picture", "pictures")}${kinds}. ` +
-    "Bring one of yours to see its grade and its neighbours, or start from any picture below.";
+  const { name, pictures, grades } = collection;
+  palette = new Palette(grades);
+  byId("name").textContent = name;
+  const range = `, in ${count(grades.length)} grades from ${grades.at(0)?.grade} to ${grades.at(-1)?.grade}`;
+  byId("summary").textContent =
+    `${counted(pictures, "picture")}${grades.length > 1 ? range : ""}. ` +
+    "Add one of yours to see its grade and the nearest pictures, or start from any picture below.";
   training.show(collection);
 }
 
-/** Show what the address says. @param {{focus?: boolean}} [how] */
-async function show({ focus = false } = {}) {
+/** Show the state of the URL. @param {{navigated?: boolean}} [options] by the user: move scroll position and focus */
+async function show({ navigated = false } = {}) {
   const state = current();
-  const asksAgain = !shown || !sameQuestion(shown, state);
-  const first = shown === null;
+  const isFirst = shown === null;
+  const sameView = !isFirst && sameList(shown, state);
+  const browsing = state.view === "browse";
   shown = state;
-  document.documentElement.dataset.view = state.view === "browse" ? "browse" : "answer";
-  if (asksAgain) {
-    settle();
-    if (state.view === "browse") {
-      space.ask(null);
+  document.documentElement.dataset.view = browsing ? "browse" : "result";
+  if (!sameView) {
+    if (navigated) window.scrollTo({ top: 0 });
+    clearError();
+    if (browsing) {
+      map.showQuery(null);
       await browse(grid, state, palette, collection);
     } else await rank(state);
-    if (!first && focus && state.view !== "browse" && state.chosen === null)
-      byId("answer-title").focus({ preventScroll: true });
+    const moveFocus = navigated && !isFirst && !browsing && state.chosen === null;
+    if (moveFocus) byId("result-title").focus({ preventScroll: true });
   }
   if (shown !== state) return;
   grid.choose(state.chosen);
   if (state.chosen === null) panel.close();
   else {
-    const ranked = state.view === "browse" ? null : (grid.shown.get(state.chosen)?.item ?? null);
-    await panel.show(state.chosen, ranked, { collection, focus: !first });
+    const ranked = browsing ? null : (grid.shown.get(state.chosen)?.item ?? null);
+    await panel.show(state.chosen, ranked, { collection, focus: !isFirst });
   }
+}
+
+function reload() {
+  shown = null;
+  return show();
 }
 
 /** @param {import("./state.js").State} state */
 async function rank(state) {
   try {
-    await answers.show(state, palette);
+    await showResult(grid, state, palette, (result) => map.showQuery(result));
   } catch (error) {
-    const file = sent.get(String(state.id));
     if (!(error instanceof ApiError) || error.status !== 404 || state.view !== "query") throw error;
+    const file = uploads.get(state.id);
     if (!file)
-      throw new ApiError(404, "The server no longer holds this picture. Bring it again: drop, paste or choose it.");
-    await ask(file, true);
+      throw new ApiError(404, "The server no longer has this picture. Upload it again: drop, paste or choose it.");
+    await search(file, { replace: true });
   }
 }
 
-/** @param {File} file @param {boolean} [again] in place of an answer the server has forgotten */
-async function ask(file, again = false) {
-  settle();
-  announce(`Looking at ${file.name || "your picture"}.`);
-  const answer = await postQuery(file);
-  const id = String(answer.id);
-  if (answer.kind === "query") sent.set(id, file);
-  const kept = current().view === "browse" ? START : current();
-  const hash = format({ ...kept, view: answer.kind, id, grade: null, given: null, chosen: null });
-  if (again) go({ ...kept, view: answer.kind, id }, { replace: true });
-  else location.hash = hash;
+/** Upload a query and go to its result. @param {File} file @param {{replace?: boolean}} [options] an expired query */
+async function search(file, { replace = false } = {}) {
+  clearError();
+  announce(`Estimating the grade of ${file.name || "your picture"}.`);
+  const { kind, id } = await postQuery(file);
+  if (kind === "query") uploads.set(id, file);
+  const before = current().view === "browse" ? START : current();
+  const chosen = replace ? before.chosen : null;
+  go({ ...before, view: kind, id: String(id), grade: null, given: null, chosen }, { replace });
 }
 
-/** Links that lead inside the page do not change the address. */
-function listenToSkips() {
-  for (const skip of document.querySelectorAll("[data-skip]")) {
-    skip.addEventListener("click", (event) => {
+/** Skip links move the focus and leave the URL, which is the state, alone. */
+function listenToSkipLinks() {
+  for (const link of document.querySelectorAll("[data-skip]")) {
+    link.addEventListener("click", (event) => {
       event.preventDefault();
-      byId(/** @type {HTMLElement} */ (skip).dataset.skip ?? "").focus();
+      byId(link.dataset.skip).focus();
     });
   }
 }
 
 async function start() {
-  listenToSkips();
-  listenToSwitches();
-  listenForPictures((file) => attempt(() => ask(file)));
-  const view = byId("space");
-  view.open = matches("(min-width: 40rem)");
-  await learnOfCollection();
-  view.addEventListener("toggle", () => {
-    if (!space.scene) attempt(() => space.load(palette));
+  listenToSkipLinks();
+  listenToFilters();
+  listenForUploads((file) => attempt(() => search(file)));
+  const section = byId("map-section");
+  section.open = matches("(min-width: 40rem)");
+  await loadCollection();
+  section.addEventListener("toggle", () => {
+    if (!map.cloud) attempt(() => map.load(palette));
   });
-  window.addEventListener("hashchange", () => {
-    const asks = !shown || !sameQuestion(shown, current());
-    if (asks) window.scrollTo({ top: 0 });
-    attempt(() => show({ focus: true }));
-  });
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    shown = null;
-    attempt(() => show());
-  });
+  window.addEventListener("hashchange", () => attempt(() => show({ navigated: true })));
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => attempt(reload));
   await show();
-  await space.load(palette);
-  if (!collection.read_only) await training.join();
+  await map.load(palette);
+  if (!collection.read_only) await training.resume();
 }
 
-attempt(start).catch(fail);
+attempt(start);

@@ -1,52 +1,51 @@
-/** What the page says: errors, news for those who listen, and the question for the token. */
+/** Messages to the user: errors, announcements for screen readers, and the request for the token. */
 
 import { ApiError } from "./api.js";
 import { byId, el } from "./dom.js";
 
-/** Say something to those who listen. @param {string} text */
+/** Announce to screen readers. @param {string} text */
 export function announce(text) {
-  byId("news").textContent = text;
+  byId("status").textContent = text;
 }
 
-/** Show the sentence of an error; nothing else on the page changes. @param {unknown} error */
-export function fail(error) {
+/** Show the message of an error, or ask for the token; leave the rest of the page alone. @param {unknown} error */
+export function showError(error) {
   if (error instanceof Error && error.name === "AbortError") return;
   if (error instanceof ApiError && error.status === 401) {
-    askToken();
+    promptForToken();
     return;
   }
   const text = error instanceof Error ? error.message : String(error);
-  const close = el("button", { type: "button", class: "plain", onclick: settle }, "Dismiss");
+  const close = el("button", { type: "button", class: "link-button", onclick: clearError }, "Dismiss");
   byId("alert").replaceChildren(el("p", {}, text), close);
   if (!(error instanceof ApiError)) console.error(error);
 }
 
-/** Take the last error away. */
-export function settle() {
+export function clearError() {
   byId("alert").replaceChildren();
 }
 
-/** Run something; say so if it fails. @param {() => Promise<unknown>} work */
-export async function attempt(work) {
-  const busy = byId("busy");
-  busy.dataset.jobs = String(Number(busy.dataset.jobs ?? 0) + 1);
+/** Run a task with the progress indicator; show its error. @param {() => Promise<unknown>} task */
+export async function attempt(task) {
+  const { dataset } = byId("busy");
+  dataset.tasks = String(Number(dataset.tasks ?? 0) + 1);
   try {
-    await work();
+    await task();
   } catch (error) {
-    fail(error);
+    showError(error);
   } finally {
-    busy.dataset.jobs = String(Number(busy.dataset.jobs) - 1);
+    dataset.tasks = String(Number(dataset.tasks) - 1);
   }
 }
 
-function askToken() {
+function promptForToken() {
   const dialog = byId("token");
   if (dialog.open) return;
-  dialog.querySelector("form").onsubmit = (/** @type {Event} */ event) => {
+  dialog.querySelector("form").onsubmit = (event) => {
     event.preventDefault();
     const url = new URL(location.href);
     url.searchParams.set("token", byId("token-value").value);
-    location.replace(url); // the server answers with a cookie
+    location.replace(url); // the server sets a cookie
   };
   dialog.showModal();
 }

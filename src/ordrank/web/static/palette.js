@@ -1,9 +1,12 @@
-/** Colours of the grades: one sequence from low to high that also holds for the colour-blind. */
+/** Grade colours: one sequential map from low to high that colour-blind people can read. */
 
 import { matches } from "./dom.js";
 
-// Samples of the viridis map, evenly spaced; public domain (CC0).
-const STOPS = [
+/** From this number of grades on, labels name only some of them. */
+export const MANY_GRADES = 13;
+
+// Evenly spaced samples of viridis; public domain (CC0).
+const VIRIDIS = [
   [68, 1, 84],
   [72, 36, 117],
   [65, 68, 135],
@@ -16,46 +19,44 @@ const STOPS = [
   [189, 223, 38],
   [253, 231, 37],
 ];
+const GREY = [140, 135, 128];
 
-/** Colour in the middle of what can be seen on this background. @param {number} place 0 (low) to 1 (high) */
-function colourAt(place) {
-  const dark = matches("(prefers-color-scheme: dark)");
-  const [from, to] = dark ? [0.32, 1] : [0.02, 0.87];
-  const at = (from + (to - from) * place) * (STOPS.length - 1);
-  const low = Math.min(Math.floor(at), STOPS.length - 2);
-  return STOPS[low].map((value, i) => value + (at - low) * (STOPS[low + 1][i] - value));
+/** Interpolate the part of viridis with enough contrast to the background. @param {number} t 0 (low) to 1 (high) */
+function colourAt(t) {
+  const [from, to] = matches("(prefers-color-scheme: dark)") ? [0.32, 1] : [0.02, 0.87];
+  const at = (from + (to - from) * t) * (VIRIDIS.length - 1);
+  const low = Math.min(Math.floor(at), VIRIDIS.length - 2);
+  return VIRIDIS[low].map((value, i) => value + (at - low) * (VIRIDIS[low + 1][i] - value));
 }
 
-/** Places of the grades on the sequence. */
+/** Colours of the grades of a collection. */
 export class Palette {
-  /** @param {import("./api.js").Grade[]} grades in order */
+  /** @param {import("./api.js").Grade[]} grades ascending */
   constructor(grades) {
     this.grades = grades;
   }
 
-  /** The index of the grade nearest to a number, -1 for none. @param {number|null} value */
+  /** Index of the grade nearest to a value, -1 for none. @param {number|null} value */
   index(value) {
     if (value === null || Number.isNaN(value)) return -1;
     let best = -1;
-    for (let i = 0; i < this.grades.length; i += 1) {
-      const gap = Math.abs(this.grades[i].value - value);
-      if (best < 0 || gap < Math.abs(this.grades[best].value - value)) best = i;
-    }
+    this.grades.forEach((grade, i) => {
+      if (best < 0 || Math.abs(grade.value - value) < Math.abs(this.grades[best].value - value)) best = i;
+    });
     return best;
   }
 
-  /** Red, green and blue from 0 to 1; grey for none. @param {number} index */
+  /** Red, green and blue from 0 to 1; grey without a grade. @param {number} index */
   rgb(index) {
-    if (index < 0) return [0.55, 0.53, 0.5];
     const last = this.grades.length - 1;
-    return colourAt(last > 0 ? index / last : 0.5).map((value) => value / 255);
+    const colour = index < 0 ? GREY : colourAt(last > 0 ? index / last : 0.5);
+    return colour.map((value) => value / 255);
   }
 
-  /** For style sheets. @param {number} index */
+  /** @param {number} index */
   css(index) {
-    return `rgb(${this.rgb(index)
-      .map((value) => Math.round(255 * value))
-      .join(" ")})`;
+    const channels = this.rgb(index).map((value) => Math.round(255 * value));
+    return `rgb(${channels.join(" ")})`;
   }
 
   /** @param {string|null} grade */

@@ -1,16 +1,16 @@
-/** The quiet bar that tells of changed grades, and trains again. */
+/** The bar that counts changed grades and starts a training. */
 
 import { getTraining, startTraining } from "./api.js";
 import { byId, counted } from "./dom.js";
-import { announce, fail, settle } from "./notices.js";
+import { announce, clearError, showError } from "./notices.js";
 
-const ASK_EVERY = 700; // ms
+const POLL_INTERVAL = 700; // ms
 
-/** Shown while grades differ from those of the last training, and while one runs. */
+/** Visible while grades differ from those of the last training, and while a training runs. */
 export class TrainingBar {
-  /** @param {() => Promise<void>} trained everything on the page is to be fetched again */
-  constructor(trained) {
-    this.trained = trained;
+  /** @param {() => Promise<void>} onTrained everything on the page is out of date */
+  constructor(onTrained) {
+    this.onTrained = onTrained;
     this.bar = byId("training");
     this.text = byId("training-text");
     this.button = byId("train");
@@ -21,52 +21,53 @@ export class TrainingBar {
   /** @param {import("./api.js").Collection} collection */
   show(collection) {
     if (this.running) return;
-    const wanted = collection.changed > 0 && !collection.read_only;
-    this.bar.hidden = !wanted;
-    this.button.hidden = !wanted;
+    const visible = collection.changed > 0 && !collection.read_only;
+    this.bar.hidden = !visible;
+    this.button.hidden = !visible;
     this.progress.hidden = true;
-    if (wanted)
-      this.text.textContent = `${counted(collection.changed, "grade", "grades")} changed since the last training`;
+    if (visible) this.text.textContent = `${counted(collection.changed, "grade")} changed since the last training`;
   }
 
   async start() {
-    settle();
+    clearError();
     try {
       await startTraining();
     } catch (error) {
-      if (/** @type {{status?: number}} */ (error).status !== 409) return fail(error); // 409: one runs already
+      if (error.status !== 409) return showError(error); // 409: a training is running already
     }
     return this.follow();
   }
 
-  /** Follow a training that runs, until it ends. */
+  /** Show the progress of the running training until it ends. */
   async follow() {
     if (this.running) return;
     this.running = true;
     this.bar.hidden = false;
     this.button.hidden = true;
     this.progress.hidden = false;
+    let failure = null;
     try {
-      let found = await getTraining();
-      while (found.state === "running") {
-        this.text.textContent = found.message || "Training";
-        if (found.total) this.progress.setAttribute("value", String(found.done / found.total));
+      let training = await getTraining();
+      while (training.state === "running") {
+        this.text.textContent = training.message || "Training";
+        if (training.total) this.progress.setAttribute("value", String(training.done / training.total));
         else this.progress.removeAttribute("value");
-        await new Promise((resolve) => setTimeout(resolve, ASK_EVERY));
-        found = await getTraining();
+        await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL));
+        training = await getTraining();
       }
-      if (found.state === "failed") throw new Error(found.message);
-      announce("Trained again.");
+      if (training.state === "failed") throw new Error(training.message);
+      announce("Training finished.");
     } catch (error) {
-      fail(error);
+      failure = error;
     } finally {
       this.running = false;
     }
-    await this.trained();
+    await this.onTrained(); // clears earlier errors
+    if (failure !== null) showError(failure);
   }
 
-  /** Join a training that someone else started. */
-  async join() {
+  /** Follow a training that another client started. */
+  async resume() {
     if ((await getTraining()).state === "running") await this.follow();
   }
 }

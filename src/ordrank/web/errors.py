@@ -1,4 +1,4 @@
-"""Everything that can go wrong, in one shape: a word for programs and a sentence for people."""
+"""Errors of the API in one format: a code for programs and a message for people."""
 
 from __future__ import annotations
 
@@ -27,75 +27,67 @@ CODES = {
     500: "internal_error",
 }
 CLOSE = {"Connection": "close"}
-_SENTENCES = {404: "there is nothing at this address", 405: "this address does not know that method"}
+_MESSAGES = {404: "there is nothing at this address", 405: "this address does not support that method"}
 
 
-class ProblemError(Exception):
-    """An answer that is an error.
-
-    Parameters
-    ----------
-    status : int
-    message : str
-        A sentence.
-    headers : mapping, optional
-    """
+class ApiError(Exception):
+    """An error response with an HTTP status, a message and optional headers."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
 
 
-def problem_response(
+def error_response(
     status: int, message: str, headers: Mapping[str, str] | None = None, code: str | None = None
 ) -> JSONResponse:
-    """Return an error in its shape."""
+    """Return the response for an error."""
     detail = {"code": code or CODES.get(status, "error"), "message": message}
     return JSONResponse({"error": detail}, status, headers=dict(headers or {}))
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what the description of an address says about its errors; those that every address has are added."""
+    """Return the OpenAPI description of error responses, including those of every route."""
     return {
         status: {"model": ErrorBody, "description": HTTPStatus(status).phrase}
         for status in sorted({400, 401, 403, *statuses})
     }
 
 
-def handle_problems(app: FastAPI) -> None:
-    """Let an app answer every error in the one shape."""
-    app.add_exception_handler(ProblemError, _problem)
-    app.add_exception_handler(InputError, _input)
-    app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(HTTPException, _http)
+def add_error_handlers(app: FastAPI) -> None:
+    """Return every error of an app in the same format."""
+    app.add_exception_handler(ApiError, _api_error)
+    app.add_exception_handler(InputError, _input_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
 
 
-def _problem(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ProblemError)
-    return problem_response(error.status, error.message, error.headers)
+def _api_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ApiError)
+    return error_response(error.status, error.message, error.headers)
 
 
-def _input(request: Request, error: Exception) -> JSONResponse:
+def _input_error(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, UnknownError):
-        return problem_response(404, str(error))
+        return error_response(404, str(error))
     if isinstance(error, CollectionBusyError):
-        return problem_response(409, str(error), code="busy")
+        return error_response(409, str(error), code="busy")
     if isinstance(error, CollectionError):
-        return problem_response(409, str(error), code="collection")
-    return problem_response(400, str(error))
+        return error_response(409, str(error), code="collection")
+    return error_response(400, str(error))
 
 
-def _validation(request: Request, error: Exception) -> JSONResponse:
+def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    return problem_response(400, "; ".join(map(validation_sentence, error.errors())))
+    return error_response(400, "; ".join(map(validation_message, error.errors())))
 
 
-def validation_sentence(found: Mapping[str, Any]) -> str:
-    """Say what is wrong with a parameter."""
+def validation_message(found: Mapping[str, Any]) -> str:
+    """Return what is wrong with a parameter."""
     where = ".".join(str(part) for part in found["loc"][1:] or found["loc"])
     return f"{where}: {found['msg']}" if where else str(found["msg"])
 
 
-def _http(request: Request, error: Exception) -> JSONResponse:
+def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return problem_response(error.status_code, _SENTENCES.get(error.status_code, error.detail), error.headers)
+    return error_response(error.status_code, _MESSAGES.get(error.status_code, error.detail), error.headers)

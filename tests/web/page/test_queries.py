@@ -1,4 +1,4 @@
-"""The page in a real Chromium, before a real server: pictures are asked with, and answers read."""
+"""Queries, filters and the side panel, in Chromium with a real server."""
 
 import csv
 import io
@@ -7,62 +7,62 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.drawing import N_GRADES
-from tests.web.browser import CHROMIUM, hand_over
+from tests.collection.pictures import N_GRADES
 from tests.web.page.conftest import N_PICTURES
-from tests.web.page.looking import (
-    asked,
+from tests.web.page.locators import (
     cards,
+    dispatch_file,
     estimate,
-    every_grade,
     expect,
-    grades_of,
     id_of,
+    shown_grades,
+    wait_for_all_pictures,
+    wait_for_grades,
+    wait_for_result,
 )
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
-
-def test_a_chosen_file_is_graded_and_ranked(visit, address, made):
-    page = visit(address)
-    page.set_input_files("#file", made / "new.png")
-    asked(page)
+def test_a_chosen_file_is_graded_and_ranked(visit, url, folder):
+    page = visit(url)
+    wait_for_all_pictures(page)
+    page.set_input_files("#file", folder / "new.png")
+    wait_for_result(page)
     expect(estimate(page)).to_have_text("2")
-    expect(page.locator("#news")).to_have_text(f"Estimated grade 2; {N_PICTURES} pictures ranked.")
-    expect(page.locator("#answer-title")).to_be_focused()
-    expect(page.locator("#answer .column.chosen .label")).to_have_text("2")
-    shares = page.locator("#answer .share").all_inner_texts()
+    expect(page.locator("#status")).to_have_text(f"Estimated grade 2; {N_PICTURES} pictures ranked.")
+    expect(page.locator("#result-title")).to_be_focused()
+    expect(page.locator("#result .column.chosen .label")).to_have_text("2")
+    shares = page.locator("#result .share").all_inner_texts()
     assert len(shares) == N_GRADES
     assert sum(int(re.sub(r"\D", "", share)) for share in shares) == pytest.approx(100, abs=2)
     expect(page).to_have_url(re.compile("#query="))
 
 
-@pytest.mark.parametrize("way", ["drop", "paste"])
-def test_a_dropped_or_pasted_picture_is_graded(visit, address, made, way):
-    page = visit(address)
+@pytest.mark.parametrize("event", ["drop", "paste"])
+def test_a_dropped_or_pasted_picture_is_graded(visit, url, folder, event):
+    page = visit(url)
     expect(cards(page).first).to_be_visible()
-    hand_over(page, "dragenter", made / "new.png")
+    dispatch_file(page, "dragenter", folder / "new.png")
     expect(page.locator("#drop-hint")).to_be_visible()
-    hand_over(page, way, made / "new.png")
-    asked(page)
+    dispatch_file(page, event, folder / "new.png")
+    wait_for_result(page)
     expect(estimate(page)).to_have_text("2")
-    if way == "drop":
+    if event == "drop":
         expect(page.locator("#drop-hint")).to_be_hidden()
 
 
-def test_a_picture_of_the_collection_is_recognized(visit, address, made):
-    page = visit(address)
-    hand_over(page, "drop", made / "pictures" / "001.png")
-    asked(page)
+def test_a_picture_of_the_collection_is_recognized(visit, url, folder):
+    page = visit(url)
+    dispatch_file(page, "drop", folder / "pictures" / "001.png")
+    wait_for_result(page)
     expect(page).to_have_url(re.compile("#picture="))
-    expect(page.locator("#answer dd.known")).to_have_text("1")
+    expect(page.locator("#result dd.known")).to_have_text("1")
 
 
-def test_more_like_this_and_back(visit, address):
-    page = visit(address)
+def test_more_like_this_searches_and_back_returns(visit, url):
+    page = visit(url)
     first = id_of(cards(page).first)
-    cards(page).first.locator(".pick").click()
-    asked(page)
+    cards(page).first.locator(".card-link").click()
+    wait_for_result(page)
     expect(page).to_have_url(re.compile(f"#picture={first}$"))
     second = id_of(cards(page).first)
     assert second != first
@@ -75,38 +75,35 @@ def test_more_like_this_and_back(visit, address):
     page.go_back()
     expect(page.locator("#list-title")).to_have_text("All pictures")
     page.go_forward()
-    asked(page)
+    wait_for_result(page)
 
 
-# The ranking and its switches.
-
-
-def test_switches_limit_the_ranking(visit, address, made):
-    page = visit(address)
-    page.set_input_files("#file", made / "new.png")
-    asked(page)
+def test_filters_limit_the_ranking(visit, url, folder):
+    page = visit(url)
+    page.set_input_files("#file", folder / "new.png")
+    wait_for_result(page)
     page.get_by_label("Only grade 2").check()
     expect(page.locator("#list-title")).to_have_text("Nearest pictures of grade 2")
-    assert set(grades_of(page)) == {"2"}
+    assert set(shown_grades(page)) == {"2"}
     page.get_by_label("All grades").check()
     expect(page.locator("#list-title")).to_have_text("Nearest pictures")
     page.select_option("#highest", "1")
     expect(page.locator("#highest")).to_have_value("1")
-    every_grade(page, lacks="2")
+    wait_for_grades(page, without="2")
     page.select_option("#lowest", "1")
-    every_grade(page, "1")
+    wait_for_grades(page, "1")
     page.select_option("#show", "12")
     expect(cards(page)).to_have_count(12)
     expect(page.locator("#more")).to_be_hidden()
     page.reload()
     expect(cards(page)).to_have_count(12)
-    assert set(grades_of(page)) == {"1"}
+    assert set(shown_grades(page)) == {"1"}
 
 
-def test_ranking_is_downloaded_as_shown(visit, address, made):
-    page = visit(address)
-    page.set_input_files("#file", made / "new.png")
-    asked(page)
+def test_the_csv_download_equals_the_shown_ranking(visit, url, folder):
+    page = visit(url)
+    page.set_input_files("#file", folder / "new.png")
+    wait_for_result(page)
     page.select_option("#show", "12")
     expect(cards(page)).to_have_count(12)
     with page.expect_download() as download:
@@ -118,51 +115,48 @@ def test_ranking_is_downloaded_as_shown(visit, address, made):
         assert float(shown.split()[-1]) == pytest.approx(float(row["distance"]), rel=0.01)
 
 
-def test_the_list_grows_while_scrolling_and_by_a_button(visit, address):
-    page = visit(address, viewport={"width": 1400, "height": 300})
-    expect(cards(page)).to_have_count(48)
+def test_the_list_grows_on_scrolling_and_by_a_button(visit, url):
+    page = visit(url, viewport={"width": 1400, "height": 300})
+    wait_for_all_pictures(page)
     more = page.locator("#more")
     more.focus()
     more.press("Enter")
     expect(cards(page)).to_have_count(N_PICTURES)
     expect(more).to_be_hidden()
-    page = visit(address, viewport={"width": 1400, "height": 300})
-    expect(cards(page)).to_have_count(48)
+    page = visit(url, viewport={"width": 1400, "height": 300})
+    wait_for_all_pictures(page)
     page.mouse.move(300, 250)
     page.mouse.wheel(0, 20000)
     expect(cards(page)).to_have_count(N_PICTURES)
 
 
-def test_browsing_by_grade(visit, address):
-    page = visit(address)
+def test_pictures_can_be_browsed_by_grade(visit, url):
+    page = visit(url)
     expect(cards(page).first).to_be_visible()
     page.locator("#grades .chip", has_text=re.compile("^1")).click()
     expect(page.locator("#list-title")).to_have_text("Grade 1")
-    every_grade(page, "1")
-    page.locator("#kinds .chip", has_text=re.compile("^Estimated$")).click()
+    wait_for_grades(page, "1")
+    page.locator("#grade-sources .chip", has_text=re.compile("^Estimated$")).click()
     expect(page.locator("#list-title")).to_have_text("Grade 1, grade estimated")
-    every_grade(page, "≈")
+    wait_for_grades(page, "≈")
     expect(page).to_have_url(re.compile("grade=1&given=false"))
 
 
-# The panel.
-
-
-def test_panel_tells_the_parts_of_the_distance(visit, address):
-    page = visit(address, "#picture=2")
-    asked(page)
+def test_the_panel_shows_a_distance_as_the_root_of_its_squared_parts(visit, url):
+    page = visit(url, "#picture=2")
+    wait_for_result(page)
     shown = cards(page).nth(4).locator(".distance").inner_text().split()[-1]
-    cards(page).nth(4).locator(".pick").click()
+    cards(page).nth(4).locator(".card-link").click()
     panel = page.locator("#panel")
     expect(panel).to_be_visible()
     expect(page.locator("#panel-title")).to_be_focused()
     expect(panel.locator("h3 .number")).to_have_text(shown)
     whole = float(shown)
-    order, appearance = map(float, panel.locator("li .number:not(.quiet)").all_inner_texts())
+    order, appearance = map(float, panel.locator("li .number:not(.muted)").all_inner_texts())
     assert order**2 + appearance**2 == pytest.approx(whole**2, rel=0.02)
     assert panel.evaluate("(panel) => panel.matches(':modal')") is False
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
-    expect(cards(page).nth(4).locator(".pick")).to_be_focused()
+    expect(cards(page).nth(4).locator(".card-link")).to_be_focused()
     page.go_back()
     expect(panel).to_be_visible()

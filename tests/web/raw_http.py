@@ -1,4 +1,4 @@
-"""Bytes to and from a real server, as no well-behaved client sends them."""
+"""Bytes to and from a real server, unlike those of a well-behaved client."""
 
 import re
 import socket
@@ -14,7 +14,7 @@ UPLOAD = f"POST {API}/queries HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: sam
 
 
 @contextmanager
-def in_a_thread(app, **options):
+def server_in_thread(app, **options):
     """The port of a real server in this process."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", **options))
     thread = threading.Thread(target=server.run)
@@ -28,28 +28,28 @@ def in_a_thread(app, **options):
         thread.join(30)
 
 
-def ask_raw(port, text, *, then=lambda connection: None, seconds=30):
-    """What a server answers to bytes; ``then`` sends more."""
+def send_raw(port, text, *, then=lambda connection: None, seconds=30):
+    """Return the response to bytes; ``then`` sends more."""
     with closing(socket.create_connection(("127.0.0.1", port), timeout=seconds)) as connection:
         connection.sendall(text if isinstance(text, bytes) else text.encode("latin-1"))
-        with suppress(OSError):  # the server has heard enough
+        with suppress(OSError):  # the server has closed the connection
             then(connection)
-        return read_answer(connection)
+        return read_response(connection)
 
 
-def read_answer(connection):
-    answer = b""
+def read_response(connection):
+    response = b""
     try:
         while part := connection.recv(65536):
-            answer += part
-            head, found, body = answer.partition(b"\r\n\r\n")
+            response += part
+            head, found, body = response.partition(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head)
             if found and length and len(body) >= int(length[1]):
                 break
     except ConnectionError:
         pass
-    return answer.decode("latin-1")
+    return response.decode("latin-1")
 
 
-def status(answer):
-    return int(answer.split(" ", 2)[1]) if answer else None
+def status(response):
+    return int(response.split(" ", 2)[1]) if response else None

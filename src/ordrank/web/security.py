@@ -1,15 +1,15 @@
-"""Who may ask, from where, and what browsers are told to refuse.
+"""Access control: token, host names, same origin, and security headers.
 
-A page elsewhere on the web can make a browser send requests to a server on the same machine. Three things keep it out:
-requests must name a host that this server goes by (a foreign name that resolves to this machine is refused), requests
-that change something must come from the page itself, and no answer may be read or embedded by another site.
+A page elsewhere on the web can make a browser send requests to a server on the same machine. Three checks prevent it:
+the Host header must be a name of this server (against DNS rebinding), requests that change something must come from
+the page itself (against CSRF), and headers forbid other sites to read or embed responses.
 """
 
 from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Collection
+from collections.abc import Container
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ordrank.web.problems import CLOSE, ProblemError, problem_response
+from ordrank.web.errors import CLOSE, ApiError, error_response
 
 API = "/api/v1"
 COOKIE = "ordrank"
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; script-src 'self'; style-src 'self'; object-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -38,54 +38,54 @@ _HEADERS = {
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Whom the server answers.
+class AccessPolicy:
+    """Which requests are accepted.
 
     Attributes
     ----------
     token : str or None
-        What every request must know; None: nothing.
-    hosts : collection of str, or None
-        Names that the server goes by; None: any.
+        Secret that requests must present, if any.
+    hosts : container of str, or None
+        Accepted host names; None accepts any.
     """
 
     token: str | None = field(default=None, repr=False)
-    hosts: Collection[str] | None = LOCAL_HOSTS
+    hosts: Container[str] | None = LOCAL_HOSTS
 
     @property
     def cookie(self) -> str:
-        """What a browser is given for the token: cookies are sent to every port of a host, the token is not."""
+        """Cookie derived from the token: cookies are sent to every port of a host, the token must not be."""
         return hmac.new((self.token or "").encode(), b"the page of ordrank", "sha256").hexdigest()
 
-    def knows_token(self, text: str) -> bool:
-        """Whether a text is the token, in a time that does not tell how much of it was right."""
+    def is_token(self, text: str) -> bool:
+        """Return whether a text is the token, in constant time."""
         return self.token is None or hmac.compare_digest(text.encode(), self.token.encode())
 
     def check(self, scope: Scope) -> None:
-        """Refuse a request that must not be answered."""
+        """Raise ApiError for a request that is not accepted."""
         headers = Headers(scope=scope)
         self._check_host(headers)
         bearer = self._is_bearer(headers)
         if scope["path"].startswith("/api/") and not (bearer or self._has_cookie(headers)):
-            raise ProblemError(
+            raise ApiError(
                 401,
-                "this server wants a token: open the address that it printed, or send Authorization: Bearer TOKEN",
+                "this server needs a token: open the address that it printed, or send Authorization: Bearer TOKEN",
                 {"WWW-Authenticate": "Bearer", **CLOSE},
             )
-        # Whoever sends the token in a header has read it: no browser does that for another site.
-        asked_by_token = self.token is not None and bearer
-        if scope["method"] not in _READING and not asked_by_token and not _is_same_origin(headers):
-            raise ProblemError(403, "requests that change something must come from the page of this server", CLOSE)
+        # No browser sends the token in a header for another site.
+        authorized_by_token = self.token is not None and bearer
+        if scope["method"] not in _SAFE_METHODS and not authorized_by_token and not _is_same_origin(headers):
+            raise ApiError(403, "requests that change something must come from the page of this server", CLOSE)
 
     def _check_host(self, headers: Headers) -> None:
         if self.hosts is None:
             return
         if _host_name(headers.get("host", "")) not in self.hosts:
-            raise ProblemError(403, "this server does not go by that name; use the address that it printed", CLOSE)
+            raise ApiError(403, "this host name is not accepted; use the address that the server printed", CLOSE)
 
     def _is_bearer(self, headers: Headers) -> bool:
         kind, _, text = headers.get("authorization", "").partition(" ")
-        return self.token is None or (kind.lower() == "bearer" and self.knows_token(text.strip()))
+        return self.token is None or (kind.lower() == "bearer" and self.is_token(text.strip()))
 
     def _has_cookie(self, headers: Headers) -> bool:
         try:
@@ -95,56 +95,50 @@ class Rules:
         return found is not None and hmac.compare_digest(found.value.encode(), self.cookie.encode())
 
 
-class Guard:
-    """Lets through what the rules allow, puts the headers on every answer, and turns accidents into errors.
+class SecurityMiddleware:
+    """Applies an :class:`AccessPolicy`, adds security headers, and turns unexpected exceptions into error responses."""
 
-    Parameters
-    ----------
-    app : ASGI application
-    rules : Rules
-    """
-
-    def __init__(self, app: ASGIApp, rules: Rules) -> None:
-        self._app, self._rules = app, rules
+    def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
+        self._app, self._policy = app, policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
+        started = False
 
-        async def send_safely(message: Message) -> None:
-            nonlocal begun
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
-                begun = True
+                started = True
                 _add_headers(message, scope["path"])
             await send(message)
 
         try:
-            self._rules.check(scope)
-            await self._app(scope, receive, send_safely)
-        except ProblemError as problem:
-            response = problem_response(problem.status, problem.message, problem.headers)
-            await response(scope, receive, send_safely)
+            self._policy.check(scope)
+            await self._app(scope, receive, send_with_headers)
+        except ApiError as error:
+            response = error_response(error.status, error.message, error.headers)
+            await response(scope, receive, send_with_headers)
         except Exception:
             logging.getLogger(__name__).exception("%s %s failed", scope["method"], scope["path"])
-            if begun:
+            if started:
                 raise
-            response = problem_response(500, "something went wrong here; the log of the server says what")
-            await response(scope, receive, send_safely)
+            response = error_response(500, "internal error; the log of the server says what happened")
+            await response(scope, receive, send_with_headers)
 
 
 def _add_headers(message: Message, path: str) -> None:
     headers = MutableHeaders(scope=message)
     for name, value in _HEADERS.items():
         headers.setdefault(name, value)
-    # Answers change with every correction; files of the page may change with every version.
+    # Responses change with every grade, static files with every version.
     headers.setdefault("Cache-Control", "no-store" if path.startswith("/api/") else "no-cache")
 
 
 def _is_same_origin(headers: Headers) -> bool:
-    """Whether a browser says that a request comes from this server's own page, or from nobody's."""
+    """Return whether a request comes from this server's own page, or from no page, according to the browser."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site in ("same-origin", "none")
@@ -156,7 +150,7 @@ def _is_same_origin(headers: Headers) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Return a host without its port, and without the brackets of IPv6."""
+    """Return a host without port and without the brackets of IPv6."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

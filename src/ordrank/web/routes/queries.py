@@ -1,0 +1,146 @@
+"""Queries: uploaded pictures, and rankings for them or for pictures of the collection."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from typing import Annotated, Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Query, Request, Response
+
+from ordrank.collection.collection import Collection
+from ordrank.collection.types import QueryPicture, RankRequest, RankResult
+from ordrank.errors import UnreadablePictureError
+from ordrank.web.deps import OpenCollection, QueryId, RankParameters, State, Token, binary, json_response
+from ordrank.web.errors import ApiError, documented
+from ordrank.web.schemas import EstimateBody, RankingBody
+from ordrank.web.shared_state import SharedState
+from ordrank.web.uploads import check_pixels, read_body, upload_name
+
+MAX_TABLE_ROWS = 10_000
+_ESTIMATE_ONLY = RankRequest(1, with_position=True)
+_PICTURE_CONTENT = {
+    kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("image/*", "application/octet-stream")
+}
+
+router = APIRouter()
+
+
+@router.post(
+    "/queries",
+    status_code=201,
+    response_model=EstimateBody,
+    responses=documented(409, 413, 415),
+    openapi_extra={
+        "requestBody": {"required": True, "content": _PICTURE_CONTENT},
+        "parameters": [
+            {
+                "name": "X-Name",
+                "in": "header",
+                "required": False,
+                "description": "Name of the file, percent-encoded.",
+                "schema": {"type": "string"},
+            }
+        ],
+    },
+)
+async def upload(request: Request, collection: OpenCollection, state: State) -> Response:
+    """Grade an uploaded picture; it is kept in memory for a while, and never written to disk."""
+    data = await read_body(request, request.app.state.upload_limits, accepts=_is_picture)
+    arguments = (collection, state, data, upload_name(request))
+    return await anyio.to_thread.run_sync(_upload, *arguments, limiter=request.app.state.decoding)
+
+
+def _is_picture(kind: str) -> bool:
+    return kind.startswith("image/") or kind == "application/octet-stream"
+
+
+def _upload(collection: Collection, state: SharedState, data: bytes, name: str) -> Response:
+    collection.check_trained()  # before decoding
+    check_pixels(data)
+    try:
+        query = collection.read_query(data, name)
+    except UnreadablePictureError as error:
+        raise ApiError(400, f"{name} {error}") from None
+    result = _rank(collection, query)
+    return json_response(_estimate(result, "" if isinstance(query, int) else state.put_query(query)), 201)
+
+
+@router.get(
+    "/queries/{token}/thumbnail",
+    response_class=Response,
+    responses={**documented(404), **binary("image/jpeg", "The picture, at most 128 pixels wide and high.")},
+)
+def thumbnail(state: State, token: Token) -> Response:
+    """Return the thumbnail of an uploaded picture."""
+    headers = {"Cache-Control": "private, no-cache"}
+    return Response(state.get_query(token).thumbnail, media_type="image/jpeg", headers=headers)
+
+
+@router.get("/rank", response_model=RankingBody, responses=documented(404, 409))
+def rank(
+    collection: OpenCollection,
+    state: State,
+    query: QueryId,
+    parameters: RankParameters,
+    limit: Annotated[int, Query(ge=1, le=200)] = 30,
+) -> Response:
+    """Estimate the grade of a picture and list those most like it, nearest first."""
+    result = _rank(collection, _resolve(state, query), replace(parameters, k=limit))
+    return json_response({"query": _estimate(result, query), "total": result.total, "items": result.hits})
+
+
+@router.get(
+    "/rank.csv",
+    response_class=Response,
+    responses={**documented(404, 409), **binary("text/csv", "A row for each picture.")},
+)
+def rank_table(
+    collection: OpenCollection,
+    state: State,
+    query: QueryId,
+    parameters: RankParameters,
+    limit: Annotated[int, Query(ge=1, le=MAX_TABLE_ROWS)] = 30,
+) -> Response:
+    """Return a ranking as a table."""
+    result = _rank(collection, _resolve(state, query), replace(parameters, k=limit))
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    writer.writerow(["rank", "name", "grade", "estimated", "distance", "order", "appearance"])
+    for rank, hit in enumerate(result.hits, start=parameters.offset + 1):
+        distances = (hit.distance, hit.order_distance, hit.appearance_distance)
+        cells = (f"{distance:.9g}" for distance in distances)
+        estimated = "true" if hit.estimated else "false"
+        writer.writerow([rank, _escape_formula(hit.name), _escape_formula(hit.grade), estimated, *cells])
+    headers = {"Content-Disposition": 'attachment; filename="ranking.csv"'}
+    return Response(stream.getvalue(), media_type="text/csv", headers=headers)
+
+
+def _resolve(state: SharedState, query: int | str) -> int | QueryPicture:
+    return query if isinstance(query, int) else state.get_query(query)
+
+
+def _rank(collection: Collection, query: int | QueryPicture, request: RankRequest = _ESTIMATE_ONLY) -> RankResult:
+    (result,) = collection.rank_all([query], request)
+    return result
+
+
+def _estimate(result: RankResult, token: int | str = "") -> dict[str, Any]:
+    """Return the estimate of a query; ``token`` names it if it does not belong to the collection."""
+    return {
+        "kind": "query" if result.id is None else "picture",
+        "id": token if result.id is None else result.id,
+        "name": result.query,
+        "grade": result.grade,
+        "value": result.value,
+        "known_grade": result.known_grade,
+        "votes": result.votes,
+        "position": result.position,
+    }
+
+
+def _escape_formula(text: str) -> str:
+    """Return a cell that no spreadsheet interprets as a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "@", "\t", "\r") else text

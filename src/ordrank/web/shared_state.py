@@ -1,0 +1,273 @@
+"""State that all processes serving one collection share: uploaded queries, the write lock, the training.
+
+With several processes, the supervisor holds the state in one thread and without locks, and the workers are its clients
+over pipes: whatever happens to a worker, the state stays consistent.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
+from socket import socket
+from tempfile import TemporaryFile
+from threading import Lock, Thread
+from typing import IO, Any, Protocol
+
+from ordrank.collection.collection import Collection
+from ordrank.collection.types import QueryPicture
+from ordrank.errors import InputError, UnknownError
+from ordrank.web.training_job import STARTED, TrainingStatus, check_not_running, run_training
+
+# Uploaded queries that are kept: about 30 kilobytes each.
+MAX_QUERIES = 1000
+
+
+class SharedState(Protocol):
+    """What a server process needs of the shared state."""
+
+    def put_query(self, query: QueryPicture) -> str:
+        """Keep an uploaded query for a while and return its token."""
+        ...
+
+    def get_query(self, token: str) -> QueryPicture:
+        """Return the query of a token. Raise UnknownError if it is not kept any more."""
+        ...
+
+    def start_training(self) -> TrainingStatus:
+        """Start to train with the current grades. Raise CollectionBusyError while a training runs."""
+        ...
+
+    def training(self) -> TrainingStatus:
+        """Return the progress of the training: done once every process serves the new model."""
+        ...
+
+
+class QueryCache:
+    """Uploaded queries in memory; the least recently used one is dropped first."""
+
+    def __init__(self) -> None:
+        self._queries: OrderedDict[str, QueryPicture] = OrderedDict()
+        self._lock = Lock()
+
+    def put_query(self, query: QueryPicture) -> str:
+        """Keep a query and return its token."""
+        token = secrets.token_urlsafe(16)
+        with self._lock:
+            self._queries[token] = query
+            while len(self._queries) > MAX_QUERIES:
+                self._queries.popitem(last=False)
+        return token
+
+    def get_query(self, token: str) -> QueryPicture:
+        """Return the query of a token."""
+        with self._lock:
+            if token not in self._queries:
+                raise UnknownError("this query is not known, or not any more; send the picture again")
+            self._queries.move_to_end(token)
+            return self._queries[token]
+
+
+class LocalState(QueryCache):
+    """State of a single server process; it trains in a thread."""
+
+    def __init__(self, collection: Collection) -> None:
+        super().__init__()
+        self._collection = collection
+        self._starting, self._status = Lock(), TrainingStatus()
+
+    def start_training(self) -> TrainingStatus:
+        """Start to train."""
+        with self._starting:
+            check_not_running(self._status)
+            self._status = STARTED
+        # A daemon: the collection stays consistent if the program ends before the training.
+        arguments = (self._collection.directory, self._update)
+        Thread(target=run_training, args=arguments, name="training", daemon=True).start()
+        return STARTED
+
+    def training(self) -> TrainingStatus:
+        """Return the progress of the training."""
+        return self._status
+
+    def _update(self, status: TrainingStatus) -> None:
+        if status.state == "done":
+            self._collection.refresh()
+        self._status = status
+
+
+class StateServer(QueryCache):
+    """State of several server processes, held by their supervisor; it trains in a process of its own.
+
+    Parameters
+    ----------
+    directory : Path
+        Of the collection.
+    sockets : sequence of socket
+        Closed in the training process.
+    """
+
+    def __init__(self, directory: Path, sockets: Sequence[socket]) -> None:
+        super().__init__()
+        self._directory, self._sockets = directory, sockets
+        self._lock_file = TemporaryFile()  # noqa: SIM115 - open as long as this object
+        self._models: dict[Connection, str | None] = {}
+        self._outdated: set[Connection] = set()
+        self._status = TrainingStatus()
+        self._trainer: tuple[BaseProcess, Connection] | None = None
+
+    def connect(self, model: str | None) -> StateClient:
+        """Return a new client for a process that serves a model."""
+        own, other = multiprocessing.Pipe()
+        self._models[own] = model
+        return StateClient(other, self._lock_file)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Connections to wait for; whichever is ready is to be passed to :meth:`handle`."""
+        return [*self._models, *([self._trainer[1]] if self._trainer else [])]
+
+    def handle(self, connection: Connection) -> None:
+        """Answer one request of a client, or receive the progress of the training."""
+        try:
+            message = connection.recv()
+            if self._trainer is not None and connection is self._trainer[1]:
+                self._update(message)
+            else:
+                connection.send(self._call(connection, *message))
+        except (EOFError, OSError):  # the process has ended
+            self._disconnect(connection)
+
+    def close(self) -> None:
+        """Close all connections and kill a training: the collection stays consistent."""
+        self._lock_file.close()
+        for connection in self.connections:
+            connection.close()
+        if self._trainer is not None:
+            self._trainer[0].kill()
+            self._trainer[0].join()
+
+    def start_training(self) -> TrainingStatus:
+        """Start to train."""
+        check_not_running(self._status)
+        own, other = multiprocessing.Pipe()
+        inherited = [own, *self.connections, *self._sockets]
+        arguments = (self._directory, other, inherited)
+        process = multiprocessing.get_context("fork").Process(target=_train, args=arguments)
+        process.start()
+        other.close()
+        self._trainer, self._status = (process, own), STARTED
+        return STARTED
+
+    def training(self) -> TrainingStatus:
+        """Return the progress of the training."""
+        if self._status.state == "done" and self._outdated:
+            return TrainingStatus("running", "opening the new model")
+        return self._status
+
+    def _call(self, connection: Connection, name: str, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+        """Return whether a request succeeded, and its result or error."""
+        if name == "model_loaded":
+            self._models[connection] = arguments[0]
+            self._outdated.discard(connection)
+            return True, None
+        try:
+            return True, getattr(self, name)(*arguments)
+        except InputError as error:
+            return False, error
+
+    def _update(self, status: TrainingStatus) -> None:
+        if status.state == "done":
+            with suppress(InputError):
+                current = Collection(self._directory).model_name
+                self._outdated = {client for client, model in self._models.items() if model != current}
+        self._status = status
+
+    def _disconnect(self, connection: Connection) -> None:
+        connection.close()
+        if connection in self._models:
+            del self._models[connection]
+            self._outdated.discard(connection)
+        elif self._trainer is not None:
+            self._trainer[0].join()
+            self._trainer = None
+            if self._status.state == "running":
+                self._status = TrainingStatus("failed", "the training process was killed; start it again")
+
+
+def _train(directory: Path, connection: Connection, inherited: Sequence[Connection | socket]) -> None:
+    """Train in this process, after closing what it inherited."""
+    signal(SIGINT, SIG_IGN)  # Ctrl-C is for the supervisor
+    for other in inherited:
+        other.close()
+    run_training(directory, connection.send)
+
+
+class StateClient:
+    """The shared state as a worker process sees it.
+
+    Parameters
+    ----------
+    connection : Connection
+        To the :class:`StateServer`.
+    lock_file : file
+        Whose lock is the write lock.
+    """
+
+    def __init__(self, connection: Connection, lock_file: IO[bytes]) -> None:
+        self._connection, self._calling = connection, Lock()
+        self._lock_file, self._writing = lock_file, Lock()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    @contextmanager
+    def write_lock(self) -> Iterator[None]:
+        """Hold the write lock: in one thread of one process, and released by the system if that ends."""
+        import fcntl  # not on every system
+
+        with self._writing:
+            fcntl.lockf(self._lock_file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._lock_file, fcntl.LOCK_UN)
+
+    def put_query(self, query: QueryPicture) -> str:
+        """Keep a query and return its token."""
+        token: str = self._call("put_query", query)
+        return token
+
+    def get_query(self, token: str) -> QueryPicture:
+        """Return the query of a token."""
+        query: QueryPicture = self._call("get_query", token)
+        return query
+
+    def start_training(self) -> TrainingStatus:
+        """Start to train."""
+        status: TrainingStatus = self._call("start_training")
+        return status
+
+    def training(self) -> TrainingStatus:
+        """Return the progress of the training."""
+        status: TrainingStatus = self._call("training")
+        return status
+
+    def model_loaded(self, model: str | None) -> None:
+        """Notify that this worker serves a model from now on."""
+        self._call("model_loaded", model)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        with self._calling:
+            self._connection.send((name, arguments))
+            succeeded, result = self._connection.recv()
+        if not succeeded:
+            raise result
+        return result

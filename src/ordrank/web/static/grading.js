@@ -1,0 +1,74 @@
+/** The form that sets, corrects or removes the grade of a picture, with undo. */
+
+import { putGrade } from "./api.js";
+import { el } from "./dom.js";
+import { clearError, showError } from "./notices.js";
+
+const NUMBER = "\\s*[\\-+]?[0-9]*\\.?[0-9]+([eE][\\-+]?[0-9]+)?\\s*";
+
+/**
+ * @param {import("./api.js").Picture} picture
+ * @param {import("./api.js").Grade[]} grades ascending
+ * @param {(picture: import("./api.js").Picture) => void} onSaved
+ */
+export function gradeForm(picture, grades, onSaved) {
+  const numeric = grades.every(({ grade }) => Number.isFinite(Number(grade)));
+  const [field, ...suggestions] = numeric ? numberField(grades) : wordField(grades);
+  const label = el("label", { for: "grade-field" });
+  const save = el("button", { type: "submit" }, "Save");
+  const remove = el("button", { type: "button", class: "link-button" }, "Remove the grade");
+  const status = el("p", { class: "form-status", role: "status" });
+  const row = el("div", { class: "row" }, field, save);
+  const form = el("form", { class: "grade-form" }, label, row, ...suggestions, remove, status);
+
+  const refresh = () => {
+    label.textContent = picture.grade === null ? "Give a grade" : "Correct the grade";
+    field.value = picture.grade ?? picture.estimate ?? "";
+    remove.hidden = picture.grade === null;
+  };
+  const put = async (grade, { undoable = true } = {}) => {
+    const before = picture.grade;
+    save.disabled = true;
+    try {
+      picture = await putGrade(picture.id, grade);
+    } catch (error) {
+      showError(error); // the input stays
+      return;
+    } finally {
+      save.disabled = false;
+    }
+    clearError();
+    refresh();
+    const onclick = () => put(before, { undoable: false });
+    const undo = el("button", { type: "button", class: "link-button", onclick }, "Undo");
+    const text = picture.grade === null ? "Saved: no grade." : `Saved: grade ${picture.grade}.`;
+    status.replaceChildren(text, " ", undoable && before !== picture.grade ? undo : "");
+    onSaved(picture);
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (field.value.trim()) put(field.value.trim());
+  });
+  remove.addEventListener("click", () => {
+    put(null);
+    field.focus();
+  });
+  refresh();
+  return form;
+}
+
+/** Any number, with the known grades as suggestions. @param {import("./api.js").Grade[]} grades */
+function numberField(grades) {
+  const text = { inputmode: "decimal", pattern: NUMBER, title: "a number", autocomplete: "off" };
+  const options = grades.map(({ grade }) => el("option", { value: grade }));
+  return [
+    el("input", { id: "grade-field", list: "known-grades", required: true, ...text }),
+    el("datalist", { id: "known-grades" }, ...options),
+  ];
+}
+
+/** One of the known grades. @param {import("./api.js").Grade[]} grades */
+function wordField(grades) {
+  const options = grades.map(({ grade }) => el("option", { value: grade }, grade));
+  return [el("select", { id: "grade-field", required: true }, el("option", { value: "" }, "choose"), ...options)];
+}

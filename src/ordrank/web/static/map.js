@@ -1,0 +1,262 @@
+/** The map: all pictures at their embedding, linked with the list. */
+
+import { getPicture, getPoints, thumbnail } from "./api.js";
+import { byId, count, dot, el, isolated } from "./dom.js";
+import { LevelOfDetail } from "./level_of_detail.js";
+import { showError } from "./notices.js";
+import { OrbitControls } from "./orbit_controls.js";
+import { MANY_GRADES } from "./palette.js";
+import { ViewTransform, gradeCentroids } from "./view_transform.js";
+
+const HIT_RADIUS = 14; // pixels around the pointer
+const MAX_LABELS = 7;
+const SETTLE_TIME = 250; // ms after the last movement until all points are drawn
+
+/** The point cloud with its labels, legend and tooltip. */
+export class PictureMap {
+  /** @param {{onPick: (id: number) => void, onHover: (id: number|null) => void}} callbacks */
+  constructor(callbacks) {
+    Object.assign(this, callbacks);
+    this.box = byId("map");
+    this.canvas = byId("map-canvas");
+    this.tooltip = byId("map-tip");
+    this.labels = byId("map-labels");
+    this.note = byId("map-note");
+    /** @type {Set<number>} ids of the marked pictures */
+    this.marked = new Set();
+    /** @type {Map<number, number>} index of a point by picture id */
+    this.indexOf = new Map();
+    /** @type {Map<number, Promise<import("./api.js").Picture>>} pictures fetched for the tooltip */
+    this.pictures = new Map();
+  }
+
+  /** Fetch three.js and the points, if the map is unfolded. @param {import("./palette.js").Palette} palette */
+  async load(palette) {
+    this.palette = palette;
+    if (!byId("map-section").open) return;
+    if (!document.createElement("canvas").getContext("webgl2")) {
+      this.box.hidden = true;
+      this.note.textContent = "This browser cannot draw the map (it has no WebGL 2). Everything else works.";
+      return;
+    }
+    const [{ PointCloud }, points] = await Promise.all([import("./point_cloud.js"), getPoints()]);
+    if (!this.cloud) this.start(new PointCloud(this.canvas, points.ids.length));
+    this.pictures.clear();
+    const { ids, values, total } = points;
+    Object.assign(this, { ids, values, total });
+    this.transform = new ViewTransform(points.positions, values);
+    this.positions = new Float32Array(points.positions.length);
+    for (let at = 0; at < this.positions.length; at += 3) {
+      this.positions.set(this.transform.apply(points.positions, at), at);
+    }
+    this.controls.fit(this.positions, this.cloud.width / this.cloud.height);
+    this.indexOf = new Map([...ids].map((id, i) => [id, i]));
+    this.detail = new LevelOfDetail(ids.length);
+    this.showNote();
+    this.update();
+  }
+
+  /** @param {import("./point_cloud.js").PointCloud} cloud */
+  start(cloud) {
+    this.cloud = cloud;
+    this.controls = new OrbitControls(this.canvas, {
+      onChange: () => {
+        this.moving = true;
+        this.requestFrame();
+      },
+      onClick: (event) => this.click(event),
+    });
+    byId("map-nearer").addEventListener("click", () => this.controls.zoom(0.8));
+    byId("map-farther").addEventListener("click", () => this.controls.zoom(1.25));
+    byId("map-home").addEventListener("click", () => this.controls.reset());
+    this.canvas.addEventListener("pointermove", (event) => {
+      if (event.pointerType === "mouse") this.pointer = { x: event.offsetX, y: event.offsetY };
+      this.requestFrame({ redraw: false });
+    });
+    this.canvas.addEventListener("pointerleave", () => {
+      this.pointer = null;
+      this.hover(-1);
+    });
+    this.canvas.addEventListener("webglcontextrestored", () => this.requestFrame());
+    new ResizeObserver(() => {
+      if (!this.box.clientWidth) return;
+      cloud.resize(this.box.clientWidth, this.box.clientHeight);
+      if (this.positions) this.controls.fit(this.positions, cloud.width / cloud.height);
+    }).observe(this.box);
+    cloud.resize(this.box.clientWidth || 1, this.box.clientHeight || 1);
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.update());
+  }
+
+  /** Apply grades and colour scheme to points, line, labels and legend. */
+  update() {
+    if (!this.cloud || !this.positions) return;
+    const { palette, cloud } = this;
+    const gradeColours = palette.grades.map((_, i) => palette.rgb(i));
+    const gradeIndices = Int32Array.from(this.values, (value) => palette.index(value));
+    const colours = new Float32Array(this.positions.length);
+    gradeIndices.forEach((grade, i) => colours.set(gradeColours[grade] ?? palette.rgb(-1), 3 * i));
+    const style = getComputedStyle(this.box);
+    for (const name of ["background", "foreground"]) {
+      const channels = style.getPropertyValue(`--map-${name}`).split(",");
+      cloud.uniforms[name].value = channels.map((channel) => Number(channel) / 255);
+    }
+    const centroids = gradeCentroids(this.positions, gradeIndices, palette.grades.length);
+    cloud.setPoints(this.positions, colours, centroids.filter(Boolean).flat());
+    this.fillLabels(centroids);
+    this.fillLegend();
+    this.mark(this.marked);
+    this.showQuery(this.query);
+  }
+
+  /** Label the centroids of at most MAX_LABELS grades. @param {(number[]|null)[]} centroids */
+  fillLabels(centroids) {
+    const { grades } = this.palette;
+    const step = Math.max(1, Math.ceil(grades.length / MAX_LABELS));
+    const labelled = centroids.map((position, i) => ({ position, grade: grades[i].grade }));
+    const shown = labelled.filter(({ position }, i) => position && i % step === 0);
+    this.labelPositions = shown.map(({ position }) => position);
+    this.labels.replaceChildren(...shown.map(({ grade }) => el("span", {}, isolated(grade))));
+  }
+
+  fillLegend() {
+    const { grades } = this.palette;
+    const many = grades.length >= MANY_GRADES;
+    const entries = grades.map(({ grade }, i) => {
+      const named = !many || i === 0 || i === grades.length - 1;
+      return el("li", {}, dot(this.palette.css(i)), named ? isolated(grade) : "");
+    });
+    byId("legend").replaceChildren(...entries);
+    byId("legend").classList.toggle("many", many);
+  }
+
+  /** Draw a ring at the embedding of the query. @param {import("./api.js").Result|null} [query] */
+  showQuery(query) {
+    this.query = query ?? null;
+    byId("legend-query").hidden = !query;
+    if (!this.cloud || !this.transform) return;
+    this.cloud.setRing("query", query ? this.transform.apply(query.position) : null);
+    this.requestFrame();
+  }
+
+  /** Mark the pictures of the list. @param {Iterable<number>} ids */
+  mark(ids) {
+    this.marked = new Set(ids);
+    if (!this.positions) return;
+    this.cloud.mark([...this.marked].map((id) => this.indexOf.get(id)).filter((i) => i !== undefined));
+    this.requestFrame();
+  }
+
+  /** Draw a ring around one picture. @param {number|null} id */
+  highlight(id) {
+    if (!this.positions) return;
+    const i = id === null ? undefined : this.indexOf.get(id);
+    this.cloud.setRing("hover", i === undefined ? null : this.positions.subarray(3 * i, 3 * i + 3));
+    this.requestFrame();
+  }
+
+  /** Show a changed grade, possibly a new one. @param {import("./api.js").Picture} picture */
+  setGrade(picture, palette) {
+    this.palette = palette;
+    this.pictures.delete(picture.id);
+    const i = this.indexOf.get(picture.id);
+    if (i === undefined || !this.values) return;
+    this.values[i] = picture.value ?? NaN;
+    this.update();
+  }
+
+  /** Redraw if needed and find the point under the pointer, once per frame. */
+  requestFrame({ redraw = true } = {}) {
+    if (!this.cloud || !this.positions) return;
+    this.dirty ||= redraw;
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = undefined;
+      if (this.dirty) this.draw();
+      if (this.pointer && !this.controls.dragging) this.hover(this.pointAt(this.pointer));
+    });
+  }
+
+  draw() {
+    this.dirty = false;
+    if (this.moving) this.detail.tick(performance.now());
+    const visible = this.moving ? this.detail.visible : this.detail.total;
+    this.moving = false;
+    this.cloud.draw(this.controls.cameraPosition, this.controls.homeDistance, visible);
+    clearTimeout(this.settling);
+    if (visible < this.detail.total) {
+      this.showNote();
+      this.settling = setTimeout(() => this.requestFrame(), SETTLE_TIME);
+    }
+    this.box.dataset.points = String(visible);
+    this.box.dataset.draws = String(this.cloud.draws);
+    this.moveLabels();
+  }
+
+  /** Say which pictures are not drawn. */
+  showNote() {
+    const { total, visible } = this.detail;
+    const sentences = [];
+    if (this.total > total) sentences.push(`A sample: ${count(total)} of ${count(this.total)} pictures.`);
+    if (visible < total) {
+      const about = count(Number(visible.toPrecision(1)));
+      sentences.push(`While the map moves, about ${about} of ${count(total)} points are drawn to keep it smooth.`);
+    }
+    this.note.textContent = sentences.join(" ");
+  }
+
+  moveLabels() {
+    this.labelPositions.forEach((position, k) => {
+      const { x, y } = this.cloud.project(position);
+      const offset = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px) translate(-50%, -185%)`;
+      this.labels.children[k].style.transform = offset;
+    });
+  }
+
+  /** Index of the point at a pixel, or -1; prefers marked points, then points near the camera. */
+  pointAt({ x, y }) {
+    let [best, lowest] = [-1, Infinity];
+    for (let i = 0; i < this.ids.length; i += 1) {
+      const pixel = this.cloud.project(this.positions, 3 * i);
+      const gap = Math.sqrt((pixel.x - x) ** 2 + (pixel.y - y) ** 2); // hypot is slow for many points
+      if (gap > HIT_RADIUS || Math.abs(pixel.depth) > 1) continue;
+      const cost = gap + 4 * pixel.depth - (this.marked.has(this.ids[i]) ? 5 : 0);
+      if (cost < lowest) [best, lowest] = [i, cost];
+    }
+    return best;
+  }
+
+  /** @param {number} i index of the point under the pointer, -1 for none */
+  hover(i) {
+    if (i === this.hovered) return;
+    this.hovered = i;
+    const id = i < 0 ? null : this.ids[i];
+    this.canvas.style.cursor = i < 0 ? "" : "pointer";
+    this.onHover(id);
+    this.highlight(id);
+    this.tooltip.hidden = i < 0;
+    if (id !== null) this.showTooltip(i, id);
+  }
+
+  showTooltip(i, id) {
+    const { x, y } = this.cloud.project(this.positions, 3 * i);
+    const grade = this.palette.grades[this.palette.index(this.values[i])]?.grade ?? "none";
+    const text = el("p", {}, isolated(`Grade ${grade}`));
+    this.tooltip.replaceChildren(el("img", { src: thumbnail("picture", id), alt: "" }), text);
+    const side = x > this.cloud.width / 2 ? "calc(-100% - 16px)" : "16px";
+    const lowest = this.cloud.height - this.tooltip.offsetHeight - 20; // the name follows
+    const top = Math.max(4, Math.min(lowest, y - this.tooltip.offsetHeight / 2));
+    this.tooltip.style.transform = `translate(${x}px, ${top}px) translateX(${side})`;
+    if (!this.pictures.has(id)) this.pictures.set(id, getPicture(id));
+    this.pictures.get(id).then((picture) => {
+      if (this.hovered !== i) return;
+      const shown = picture.grade === null ? `Grade ≈ ${picture.estimate ?? "none"}` : `Grade ${picture.grade}`;
+      text.replaceChildren(isolated(shown), el("span", { class: "muted" }, isolated(picture.name)));
+    }, showError);
+  }
+
+  /** A mouse click picks a point; the first tap only shows its tooltip. */
+  click(event) {
+    const i = this.pointAt({ x: event.offsetX, y: event.offsetY });
+    if (i >= 0 && (event.pointerType === "mouse" || i === this.hovered)) this.onPick(this.ids[i]);
+    else this.hover(i);
+  }
+}

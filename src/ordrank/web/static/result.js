@@ -1,0 +1,82 @@
+/** The result of a query: the picture, its estimated grade with the votes, and the ranking with its filters. */
+
+import { apiUrl, getRanking, thumbnail } from "./api.js";
+import { distanceBar } from "./distance.js";
+import { byId, count, counted, digits, el, isolated, visuallyHidden } from "./dom.js";
+import { fillFilters } from "./filters.js";
+import { card } from "./grid.js";
+import { announce } from "./notices.js";
+import { START, format, link, moreLike, rankParameters } from "./state.js";
+import { voteChart } from "./vote_chart.js";
+
+/**
+ * Rank the collection for the query of a state.
+ * @param {import("./grid.js").Grid} grid
+ * @param {import("./state.js").State} state
+ * @param {import("./palette.js").Palette} palette
+ * @param {(result: import("./api.js").Result) => void} onResult
+ */
+export async function showResult(grid, state, palette, onResult) {
+  const parameters = rankParameters(state);
+  let furthest = 0;
+  await grid.show({
+    limit: state.show,
+    empty: "No pictures match. Try all grades or a wider range.",
+    page: (offset, limit, signal) => getRanking({ ...parameters, offset, limit }, signal),
+    onPage: ({ query: result, total, items }, isFirst) => {
+      if (isFirst) {
+        fillHead(result, total, state, palette);
+        onResult(result);
+      }
+      furthest = Math.max(furthest, items.at(-1)?.distance ?? 0) || 1;
+      byId("pictures").style.setProperty("--furthest", String(furthest));
+    },
+    card: (ranked, index) => rankedCard(ranked, index, palette),
+  });
+}
+
+function fillHead(result, total, state, palette) {
+  const image = { class: "query-image", src: thumbnail(result.kind, result.id), alt: `Query picture: ${result.name}` };
+  byId("result").replaceChildren(el("img", image), facts(result), voteChart(result, palette));
+  fillFilters(state, result.grade, palette.grades);
+  byId("csv").href = apiUrl("rank.csv", { ...rankParameters(state), limit: state.show ?? 10000 });
+  const shown = Math.min(total, state.show ?? Infinity);
+  byId("list-title").textContent = state.within ? `Nearest pictures of grade ${result.grade}` : "Nearest pictures";
+  byId("list-count").textContent = shown < total ? `${count(shown)} of ${count(total)}` : count(total);
+  announce(`Estimated grade ${result.grade}; ${counted(shown, "picture")} ranked.`);
+  document.title = `Grade ${result.grade}: ${result.name}`;
+}
+
+/** @param {import("./api.js").Result} result */
+function facts(result) {
+  const size = result.grade.length > 4 ? "estimate named" : "estimate"; // words are set smaller than numbers
+  const list = el("dl", {}, el("dt", {}, "Estimated grade"), el("dd", { class: size }, isolated(result.grade)));
+  if (result.known_grade !== null) {
+    list.append(el("dt", {}, "Known grade"), el("dd", { class: "known" }, isolated(result.known_grade)));
+  }
+  const links = el("p", { class: "links" });
+  if (result.kind === "picture") {
+    links.append(el("a", { class: "button", href: link({ chosen: Number(result.id) }) }, "Details"));
+  }
+  links.append(el("a", { class: "button", href: format(START) }, "All pictures"));
+  const name = [visuallyHidden("Result for "), isolated(result.name)];
+  return el("div", { class: "facts" }, el("h2", { id: "result-title", tabindex: "-1" }, ...name), list, links);
+}
+
+/** @param {import("./api.js").Ranked} ranked @param {number} index */
+function rankedCard(ranked, index, palette) {
+  const element = card({
+    id: ranked.id,
+    name: ranked.name,
+    grade: ranked.grade,
+    estimated: ranked.estimated,
+    colour: palette.cssOf(ranked.grade),
+    href: link({ chosen: ranked.id }),
+    action: `rank ${index + 1}: show details`,
+    second: { href: moreLike(ranked.id), label: "More like this" },
+    line: [el("span", { class: "distance" }, visuallyHidden("distance "), digits(ranked.distance))],
+    below: [distanceBar(ranked)],
+  });
+  element.append(el("span", { class: "rank", "aria-hidden": "true" }, count(index + 1)));
+  return element;
+}

@@ -1,0 +1,173 @@
+"""Several processes that serve one address: whichever is idle accepts the next connection.
+
+The supervisor opens the collection, holds the state that the workers share, and replaces workers that end. Workers are
+forked: they have the collection in memory without reading it, and share that memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn, Protocol
+
+import uvicorn
+from fastapi import FastAPI
+
+from ordrank.collection.collection import Collection
+from ordrank.errors import InputError
+from ordrank.web.shared_state import StateClient, StateServer
+from ordrank.web.timeouts import TimeoutProtocol
+
+BACKLOG = 256
+# Seconds to wait for open connections at the end.
+_SHUTDOWN_TIMEOUT = 3
+# A worker that ends within these seconds has failed to start; more failures in a row end the server.
+_MIN_LIFETIME, _MAX_FAILURES = 2.0, 5
+
+
+class AppFactory(Protocol):
+    """Creates the application for an open collection and its shared state."""
+
+    def __call__(self, collection: Collection, *, state: StateClient) -> FastAPI:
+        """Create it."""
+
+
+def can_fork() -> bool:
+    """Return whether processes can be forked; on macOS that is not safe."""
+    return "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+
+
+class _Server(uvicorn.Server):
+    """Accepts one connection at a time, so that idle processes get the next one, and ends with its parent."""
+
+    def __init__(self, config: uvicorn.Config, parent: int | None) -> None:
+        super().__init__(config)
+        self._parent = parent
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or []:
+            listening.listen(BACKLOG)  # asyncio accepts as many connections at once as its backlog: see run_server
+
+    async def on_tick(self, counter: int) -> bool:
+        self.should_exit |= self._parent not in (None, os.getppid())
+        return await super().on_tick(counter)
+
+
+def run_server(app: FastAPI, listening: socket.socket, parent: int | None = None) -> None:
+    """Serve in this process until it is stopped, or until its parent process has ended."""
+    config = uvicorn.Config(
+        app,
+        http=TimeoutProtocol,
+        ws="none",
+        backlog=1,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
+    )
+    _Server(config, parent).run(sockets=[listening])
+
+
+def run_workers(supervisor: Supervisor, workers: int) -> None:
+    """Serve in several processes until this one is stopped."""
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        for _ in range(workers):
+            supervisor.start_worker()
+        while True:
+            supervisor.run_once()
+    finally:
+        for ending in (signal.SIGINT, signal.SIGTERM):  # ignore a second one
+            signal.signal(ending, signal.SIG_IGN)
+        supervisor.stop()
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    process: BaseProcess
+    since: float
+
+
+class Supervisor:
+    """Starts, replaces and stops worker processes, and serves their shared state.
+
+    Parameters
+    ----------
+    directory : Path
+        Of the collection.
+    create_app : callable
+    listening : socket
+    """
+
+    def __init__(self, directory: Path, create_app: AppFactory, listening: socket.socket) -> None:
+        self._collection, self._create_app, self._listening = Collection(directory), create_app, listening
+        self._collection.warm_up()  # fail here if it is damaged
+        self._state = StateServer(directory, [listening])
+        self._workers: dict[int, _Worker] = {}
+        self._process = os.getpid()
+        self._failures = 0
+
+    def start_worker(self) -> None:
+        """Fork a worker."""
+        model = self._collection.warm_up()
+        self._collection.close()  # connections must not be shared with a forked process
+        client = self._state.connect(model)
+        gc.collect()
+        gc.freeze()  # garbage collection in a worker would copy the memory it shares
+        process = multiprocessing.get_context("fork").Process(target=self._work, args=(client,))
+        process.start()
+        client.close()
+        self._workers[process.sentinel] = _Worker(process, time.monotonic())
+
+    def run_once(self) -> None:
+        """Wait for requests to the shared state and for workers that end, and handle them."""
+        for ready in wait([*self._workers, *self._state.connections]):
+            if isinstance(ready, Connection):
+                self._state.handle(ready)
+            elif isinstance(ready, int):
+                self._replace(ready)
+
+    def stop(self) -> None:
+        """Stop all workers, after a timeout for open connections."""
+        for worker in self._workers.values():
+            worker.process.terminate()
+        deadline = time.monotonic() + _SHUTDOWN_TIMEOUT + 2
+        for worker in self._workers.values():
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+            worker.process.kill()
+            worker.process.join()
+        self._state.close()
+
+    def _replace(self, sentinel: int) -> None:
+        worker = self._workers.pop(sentinel)
+        worker.process.join()
+        self._failures = self._failures + 1 if time.monotonic() - worker.since < _MIN_LIFETIME else 0
+        if self._failures > _MAX_FAILURES:
+            raise InputError("worker processes end as soon as they start; the lines above say why")
+        logging.getLogger(__name__).warning("worker %s has ended and is replaced", worker.process.pid)
+        self.start_worker()
+
+    def _work(self, state: StateClient) -> None:
+        """Serve in a worker process, after closing what it inherited."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the supervisor stops the workers
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for other in self._state.connections:
+            other.close()
+        collection = self._collection.reopened(state.model_loaded, state.write_lock)
+        run_server(self._create_app(collection, state=state), self._listening, self._process)

@@ -1,0 +1,51 @@
+"""Training a collection in the background while the old model serves queries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from ordrank.collection.collection import Collection
+from ordrank.errors import CollectionBusyError, InputError
+
+
+@dataclass(frozen=True)
+class TrainingStatus:
+    """Progress of a training."""
+
+    state: Literal["idle", "running", "done", "failed"] = "idle"
+    message: str = ""
+    done: int = 0
+    total: int = 0
+
+
+STARTED = TrainingStatus("running", "starting")
+
+
+def check_not_running(status: TrainingStatus) -> None:
+    """Raise CollectionBusyError while a training runs."""
+    if status.state == "running":
+        raise CollectionBusyError("the collection is being trained already; wait until that is done")
+
+
+def run_training(directory: Path, report: Callable[[TrainingStatus], None]) -> None:
+    """Train a collection with its current grades, and report the progress up to success or failure."""
+    status = STARTED
+
+    def progress(stage: str, done: int, total: int) -> None:
+        nonlocal status
+        status = TrainingStatus("running", stage, done, total)
+        report(status)
+
+    try:
+        fitted = Collection(directory).fit(progress=progress)
+        message = f"learned from {fitted.graded} graded pictures; mean error {fitted.error:.3g}"
+        report(TrainingStatus("done", message, 1, 1))
+    except (InputError, OSError, MemoryError) as error:
+        report(replace(status, state="failed", message=str(error) or "there is not enough memory"))
+    except Exception:
+        logging.getLogger(__name__).exception("training failed")
+        report(replace(status, state="failed", message="training failed; the log says why"))

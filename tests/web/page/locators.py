@@ -1,0 +1,97 @@
+"""Locators of the page, waits, and user actions."""
+
+import base64
+
+import pytest
+
+from tests.web.page.conftest import N_PICTURES, TIMEOUT
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = playwright.expect
+expect.set_options(timeout=TIMEOUT)
+
+
+def cards(page):
+    return page.locator("#pictures > li")
+
+
+def estimate(page):
+    return page.locator("#result dd.estimate")
+
+
+def shown_grades(page):
+    return [text.replace("≈", "").strip() for text in page.locator("#pictures .grade").all_inner_texts()]
+
+
+def id_of(card):
+    return card.get_attribute("data-id")
+
+
+def id_of_name(page, url, name):
+    pictures = page.request.get(f"{url}api/v1/pictures?limit=200").json()["items"]
+    return next(picture["id"] for picture in pictures if picture["name"] == name)
+
+
+def wait_for_result(page):
+    expect(estimate(page)).to_be_visible()
+    expect(cards(page).first).to_be_visible()
+
+
+def wait_for_all_pictures(page):
+    """Wait for the first page of the whole collection."""
+    expect(page.locator("#list-title")).to_have_text("All pictures")
+    expect(page.locator("#list-count")).to_have_text(str(N_PICTURES))
+    expect(cards(page)).to_have_count(48)
+
+
+def wait_for_grades(page, containing="", without=None):
+    """Wait until every grade in the list contains a text, and none contains another."""
+    page.wait_for_function(
+        """([containing, without]) => {
+            const texts = [...document.querySelectorAll("#pictures .grade")].map((grade) => grade.innerText);
+            const fits = (text) => text.includes(containing) && !(without && text.includes(without));
+            return texts.length && texts.every(fits);
+        }""",
+        arg=[containing, without],
+    )
+
+
+def wait_for_map(page):
+    """Wait until the map has been drawn and is not drawn again."""
+    page.wait_for_selector("#map[data-draws]")
+    page.wait_for_function(
+        """() => new Promise((resolve) => {
+            const { dataset } = document.querySelector("#map");
+            const before = dataset.draws;
+            setTimeout(() => resolve(dataset.draws === before), 250);
+        })"""
+    )
+
+
+def hover_point(page):
+    """Move the mouse over the map until it is at a point."""
+    wait_for_map(page)
+    box = page.locator("#map-canvas").bounding_box()
+    for row in range(2, 12):
+        for column in range(2, 24):
+            page.mouse.move(box["x"] + box["width"] * column / 25, box["y"] + box["height"] * row / 13)
+            page.evaluate("() => new Promise(requestAnimationFrame)")
+            if page.locator("#map-tip").is_visible():
+                return
+    pytest.fail("no point found")
+
+
+def dispatch_file(page, event, file, kind="image/png"):
+    """Dispatch `drop`, `dragenter` or `paste` with a file."""
+    page.evaluate(
+        """([event, name, type, base64]) => {
+          const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+          const data = new DataTransfer();
+          data.items.add(new File([bytes], name, { type }));
+          const options = { bubbles: true, cancelable: true };
+          document.body.dispatchEvent(event === "paste"
+            ? new ClipboardEvent(event, { ...options, clipboardData: data })
+            : new DragEvent(event, { ...options, dataTransfer: data }));
+        }""",
+        [event, file.name, kind, base64.b64encode(file.read_bytes()).decode()],
+    )

@@ -1,0 +1,84 @@
+"""Keyboard, small screens and the rules of axe, in Chromium with a real server."""
+
+import pytest
+
+from tests.web.page.conftest import NARROW, WIDE
+from tests.web.page.locators import cards, expect, wait_for_all_pictures, wait_for_map, wait_for_result
+
+
+def focus_next_card(page):
+    """Press Tab until a card has the focus."""
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if card_has_focus(page):
+            return
+    pytest.fail("no card gets the focus")
+
+
+def card_has_focus(page):
+    return page.evaluate("document.activeElement.matches('#pictures .card-link')")
+
+
+def test_the_keyboard_is_enough(visit, url):
+    page = visit(url)
+    wait_for_all_pictures(page)
+    page.keyboard.press("Tab")
+    expect(page.locator("a.skip").first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#list-title")).to_be_focused()
+    focus_next_card(page)
+    page.keyboard.press("Enter")
+    wait_for_result(page)
+    expect(page.locator("#result-title")).to_be_focused()
+    focus_next_card(page)
+    page.keyboard.press("Enter")
+    expect(page.locator("#panel-title")).to_be_focused()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    expect(page.locator("#grade-field")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#panel")).to_be_hidden()
+    assert card_has_focus(page)
+
+
+def test_a_narrow_screen_needs_no_sideways_scrolling_and_has_large_targets(visit, url, folder):
+    page = visit(url, viewport=NARROW, has_touch=True, is_mobile=True)
+    wait_for_all_pictures(page)
+    fits = "document.documentElement.scrollWidth <= innerWidth"
+    assert page.evaluate(fits)
+    page.set_input_files("#file", folder / "new.png")
+    wait_for_result(page)
+    assert page.evaluate(fits)
+    cards(page).first.locator(".card-link").tap()
+    expect(page.locator("#panel-title")).to_be_focused()
+    assert page.locator("#panel").evaluate("(panel) => panel.matches(':modal')")
+    small = """(targets) => [...document.querySelectorAll(targets)]
+      .map((target) => [target.className || target.id, target.getBoundingClientRect()])
+      .filter(([, { width, height }]) => width && (width < 43.9 || height < 43.9))
+      .map(([name, { width, height }]) => [name, width, height])"""
+    buttons = "button, .button, .chip, .card-link, .card-action, .upload, .segments label"
+    assert page.evaluate(small, f"{buttons}, select, summary, .grade-form input") == []
+    page.locator("#panel-close").tap()
+    expect(page.locator("#panel")).to_be_hidden()
+    page.locator("#map-section summary").tap()
+    wait_for_map(page)
+    assert page.evaluate(fits)
+
+
+@pytest.mark.parametrize(
+    ("viewport", "scheme"),
+    [(WIDE, "light"), (WIDE, "dark"), (NARROW, "dark")],
+    ids=["wide, light", "wide, dark", "narrow, dark"],
+)
+def test_axe_finds_no_violation(visit, url, viewport, scheme):
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe-core-python is not installed").Axe()
+    options = {"viewport": viewport, "color_scheme": scheme, "reduced_motion": "reduce", "bypass_csp": True}
+    for fragment in ("#grade=1&given=false", "#picture=2&show=12&chosen=5"):
+        page = visit(url, fragment, **options)
+        expect(cards(page).first).to_be_visible()
+        if "chosen" in fragment:
+            expect(page.locator("#panel")).to_be_visible()
+        if viewport is WIDE:
+            wait_for_map(page)
+        violations = axe.run(page)["violations"]
+        assert [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in violations] == []
