@@ -1,4 +1,4 @@
-"""Draw the pictures of tour.md: the page of a collection of drawn fruit, in a Chromium without a window.
+"""Take the screenshots of tour.md: the page of a collection of drawn fruit, in headless Chromium.
 
 pip install 'ordrank[test]'
 python docs/draw_tour.py
@@ -20,7 +20,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from ordrank import service
+from ordrank import Collection
 from ordrank.datasets import make_fruit
 
 IMAGES = Path(__file__).with_name("images")
@@ -29,7 +29,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 
 def main() -> None:
-    """Write every picture."""
+    """Write every screenshot."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         collection, new = make_collection(Path(folder))
         options = ["--no-sandbox", "--enable-unsafe-swiftshader"]
@@ -55,7 +55,7 @@ def make_collection(folder: Path) -> tuple[Path, Path]:
     fruit = make_fruit(20, size=160, random_state=8)
     new = folder / "from the market.jpg"
     Image.fromarray(fruit.images[list(fruit.grade).index(2)]).save(new, quality=92)
-    service.fit(folder / "fruit", folder / "Ripeness", grades=service.Grades(folder / "grades.csv"))
+    Collection.create(folder / "Ripeness", folder / "fruit", folder / "grades.csv").close()
     return folder / "Ripeness", new
 
 
@@ -72,13 +72,13 @@ def serving(collection: Path) -> Iterator[str]:
 
 
 def draw_wide(browser: Browser, address: str, new: Path) -> None:
-    """Browsing, an answer, and a chosen picture in the dark."""
+    """Save browsing, a result, and a selected picture in dark mode."""
     page = browser.new_page(viewport=WIDE, color_scheme="light")
     page.goto(address)
     settle(page)
     save("tour-browse.png", page)
     page.set_input_files("#file", new)
-    settle(page, "#answer .estimate")
+    settle(page, "#result .estimate")
     box = page.locator("#map").bounding_box()
     assert box is not None
     for step in range(10, 40):  # until the mouse points at a picture on the map
@@ -87,17 +87,17 @@ def draw_wide(browser: Browser, address: str, new: Path) -> None:
         if step > 20 and page.locator("#map-tip").is_visible():
             break
     settle(page)
-    save("tour-answer.png", page)
+    save("tour-result.png", page)
     page.close()
     page = browser.new_page(viewport=WIDE | {"height": 1060}, color_scheme="dark")
     page.goto(address)
     settle(page)
     page.set_input_files("#file", new)
-    settle(page, "#answer .estimate")
-    page.locator("#pictures li").nth(7).locator(".pick").click()
+    settle(page, "#result .estimate")
+    page.locator("#pictures li").nth(7).locator(".card-link").click()
     page.mouse.move(5, 500)
     settle(page, "#panel[open]")
-    page.fill("#regrade", "3")
+    page.fill("#grade-field", "3")
     page.get_by_role("button", name="Save").click()
     page.get_by_text("Saved: grade 3.").wait_for()
     settle(page, "#training:not([hidden])")
@@ -106,18 +106,18 @@ def draw_wide(browser: Browser, address: str, new: Path) -> None:
 
 
 def draw_phone(browser: Browser, address: str, new: Path) -> None:
-    """An answer, the list and a chosen picture on a phone, side by side."""
+    """Save a result, the list and a selected picture on a phone, side by side."""
     context = browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=1)
     page = context.new_page()
     page.goto(address)
     settle(page)
     page.set_input_files("#file", new)
-    settle(page, "#answer .estimate")
+    settle(page, "#result .estimate")
     shots = [page.screenshot()]
     page.locator("#list").evaluate("(list) => scrollTo(0, list.offsetTop - 16)")
     settle(page)
     shots.append(page.screenshot())
-    page.locator("#pictures li").nth(3).locator(".pick").tap()
+    page.locator("#pictures li").nth(3).locator(".card-link").tap()
     settle(page, "#panel[open]")
     shots.append(page.screenshot())
     context.close()
@@ -125,25 +125,25 @@ def draw_phone(browser: Browser, address: str, new: Path) -> None:
     width, height = pictures[0].size
     gap = 32
     sheet = Image.new("RGB", (3 * width + 2 * gap, height), "#8b857b")
-    for place, picture in enumerate(pictures):
-        sheet.paste(picture, (place * (width + gap), 0))
+    for column, picture in enumerate(pictures):
+        sheet.paste(picture, (column * (width + gap), 0))
     write("tour-phone.png", sheet)
 
 
 def settle(page: Page, selector: str = "#pictures li") -> None:
-    """Wait for what is to be seen, its pictures and its transitions."""
+    """Wait for an element, its pictures and its transitions."""
     page.locator(selector).first.wait_for()
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(600)
 
 
 def save(name: str, page: Page) -> None:
-    """Keep what the page shows."""
+    """Save a screenshot of the page."""
     write(name, Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
 
 
 def write(name: str, picture: Image.Image) -> None:
-    """Keep a picture."""
+    """Save a picture."""
     picture.save(IMAGES / name, optimize=True)
 
 
