@@ -1,20 +1,20 @@
 # Every target sets up its own environment from nothing but Python >= 3.11 and a package index.
-PYTHON ?= python3
-VENV   ?= .venv
-BIN    := $(VENV)/bin
-PEERS  ?= .venv-peers
+PYTHON    ?= python3
+VENV      ?= .venv
+BIN       := $(VENV)/bin
+BASELINES ?= .venv-baselines
+PIP       := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-web lint bench peers format clean
+.PHONY: demo test test-all lint format docs bench baselines clean
 
 demo: $(VENV)/.ready                ## draw fruit, fit, rank, write demo/report.html
 	$(BIN)/ordrank demo
 
-test: $(VENV)/.ready-dev            ## the whole suite, with coverage
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+test: $(VENV)/.ready-dev            ## the tests, without the slow suites
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-web: $(VENV)/.ready-dev        ## the page in a real Chromium, and many more requests to its API
-	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y chromium
-	ORDRANK_API_CASES=200 $(BIN)/python -m pytest -n auto tests/web
+test-all: $(VENV)/.ready-dev        ## all tests: also killed processes, clusters and a real browser; with coverage
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term
 
 lint: $(VENV)/.ready-dev            ## style, types, layers
 	$(BIN)/ruff check .
@@ -26,35 +26,43 @@ format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.ready-dev           ## solvers, fits beside other learners (some after make peers), growth: benchmarks/results
-	$(BIN)/python benchmarks/solvers.py --out benchmarks/results/solvers.json
-	$(BIN)/python benchmarks/speed.py --out benchmarks/results/speed.json
-	$(BIN)/python benchmarks/scaling.py --out benchmarks/results/scaling.json --plot docs/images/scaling.png
+docs: $(VENV)/.ready-docs           ## the documentation as a site, docs/_build/html; examples are executed
+	@rm -rf docs/api/generated docs/_build/html/.doctrees
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-peers: $(VENV)/.ready-peers $(PEERS)/.ready  ## the packages that ordrank compare compares with
+bench: $(VENV)/.ready-dev           ## solvers, fits compared with other learners (some after make baselines), growth
+	$(BIN)/python experiments/benchmarks/solvers.py --out experiments/benchmarks/results/solvers.json
+	$(BIN)/python experiments/benchmarks/speed.py --out experiments/benchmarks/results/speed.json
+	$(BIN)/python experiments/benchmarks/scaling.py --out experiments/benchmarks/results/scaling.json --plot docs/images/scaling.png
+
+baselines: $(VENV)/.ready-baselines $(BASELINES)/.ready  ## the packages that ordrank compare compares with
 
 clean:
-	rm -rf $(VENV) $(PEERS) demo .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BASELINES) demo docs/_build docs/auto_examples docs/api/generated .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("ordrank needs Python 3.11 or newer; set PYTHON=" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.ready: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+$(VENV)/.ready: pyproject.toml experiments/pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[all]' -e experiments
 	@touch $@
 
-$(VENV)/.ready-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(VENV)/.ready-dev: pyproject.toml experiments/pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[dev]' -e 'experiments[test]'
 	@touch $@ $(VENV)/.ready
 
-$(VENV)/.ready-peers: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[peers]'
+$(VENV)/.ready-docs: pyproject.toml experiments/pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[docs]' -e experiments
+	@touch $@ $(VENV)/.ready
+
+$(VENV)/.ready-baselines: pyproject.toml experiments/pyproject.toml | $(BIN)/python
+	$(PIP) -e . -e 'experiments[baselines]'
 	@touch $@ $(VENV)/.ready
 
 # metric-learn does not run with scikit-learn 1.8 and newer: it has an environment of its own.
-$(PEERS)/.ready: | $(BIN)/python
-	$(BIN)/python -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+$(BASELINES)/.ready: | $(BIN)/python
+	$(BIN)/python -m venv $(BASELINES)
+	$(BASELINES)/bin/python -m pip install --quiet --disable-pip-version-check \
 		metric-learn==0.7.0 scikit-learn==1.7.2 numpy==2.4.6 scipy==1.17.1
 	@touch $@
