@@ -1,9 +1,11 @@
 """The map of the embedding, in Chromium with a real server."""
 
+import io
 import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.web.page.conftest import NARROW
 from tests.web.page.locators import cards, expect, hover_point, wait_for_all_pictures, wait_for_map, wait_for_result
@@ -36,6 +38,51 @@ def test_the_map_is_drawn_only_on_changes(visit, url):
     style = label.get_attribute("style")
     page.keyboard.press("ArrowRight")
     expect(label).not_to_have_attribute("style", style)
+
+
+def assert_points_are_drawn(page):
+    """Check that the colour of every grade is at the pixel where its label says that its points are."""
+    wait_for_map(page)
+    drawn = page.evaluate(
+        """() => [...document.querySelectorAll("#map-labels span")].map((label, i) => {
+          const { m41, m42 } = new DOMMatrix(label.style.transform.split(" translate(-")[0]);
+          const legend = document.querySelectorAll("#legend li > :first-child")[i];
+          return { at: [m41, m42], colour: getComputedStyle(legend).backgroundColor.match(/\\d+/g).map(Number) };
+        })"""
+    )
+    assert len(drawn) == 3
+    image = np.asarray(Image.open(io.BytesIO(page.locator("#map-canvas").screenshot())).convert("RGB"), dtype=float)
+    for point in drawn:
+        column, row = map(round, point["at"])
+        nearby = image[row - 5 : row + 6, column - 5 : column + 6]
+        assert np.abs(nearby - point["colour"]).max(axis=2).min() <= 3
+
+
+def test_points_are_drawn_where_their_labels_are_in_the_colour_of_their_grade(visit, url):
+    page = visit(url)
+    positions = np.array([[-1.0, 0.3, 0.2], [0.1, -0.8, -0.6], [1.0, 0.5, -0.3]], dtype="<f4")
+    grades = np.repeat(np.arange(3, dtype="<f4"), 20)
+    content = b"".join(part.tobytes() for part in (np.arange(1, 61, dtype="<i4"), positions.repeat(20, axis=0), grades))
+    headers = {"X-Count": "60", "X-Total": "60"}
+    page.route("**/api/v1/points*", lambda route: route.fulfill(body=content, headers=headers))
+    page.reload()
+    assert_points_are_drawn(page)
+    page.locator("#map-canvas").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "+"):
+        page.keyboard.press(key)
+    assert_points_are_drawn(page)
+    # The browser may take the graphics context away, for example when a laptop sleeps.
+    page.evaluate(
+        """() => new Promise((resolve) => {
+          const canvas = document.querySelector("#map-canvas");
+          const extension = canvas.getContext("webgl2").getExtension("WEBGL_lose_context");
+          canvas.addEventListener("webglcontextlost", () => setTimeout(() => extension.restoreContext()));
+          canvas.addEventListener("webglcontextrestored", () => requestAnimationFrame(() => resolve()));
+          extension.loseContext();
+        })"""
+    )
+    assert_points_are_drawn(page)
+    page.unroute_all()
 
 
 def label_distance(page):

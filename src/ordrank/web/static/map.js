@@ -30,7 +30,7 @@ export class PictureMap {
     this.pictures = new Map();
   }
 
-  /** Fetch three.js and the points, if the map is unfolded. @param {import("./palette.js").Palette} palette */
+  /** Fetch the renderer and the points, if the map is unfolded. @param {import("./palette.js").Palette} palette */
   async load(palette) {
     this.palette = palette;
     if (!byId("map-section").open) return;
@@ -96,10 +96,8 @@ export class PictureMap {
     const colours = new Float32Array(this.positions.length);
     gradeIndices.forEach((grade, i) => colours.set(gradeColours[grade] ?? palette.rgb(-1), 3 * i));
     const style = getComputedStyle(this.box);
-    for (const name of ["background", "foreground"]) {
-      const channels = style.getPropertyValue(`--map-${name}`).split(",");
-      cloud.uniforms[name].value = channels.map((channel) => Number(channel) / 255);
-    }
+    const colour = (name) => style.getPropertyValue(name).split(",").map((channel) => Number(channel) / 255);
+    cloud.setColours(colour("--map-background"), colour("--map-foreground"));
     const centroids = gradeCentroids(this.positions, gradeIndices, palette.grades.length);
     cloud.setPoints(this.positions, colours, centroids.filter(Boolean).flat());
     this.fillLabels(centroids);

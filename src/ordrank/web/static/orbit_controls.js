@@ -1,5 +1,7 @@
 /** Orbit controls: rotate and zoom with mouse, touch and keys; two angles and a distance. */
 
+import { TAN_HALF_FOV } from "./camera.js";
+
 const RADIANS_PER_PIXEL = 0.008;
 const RADIANS_PER_KEY = 0.12;
 const MIN_DISTANCE = 0.6;
@@ -7,7 +9,6 @@ const MAX_DISTANCE = 9;
 const MAX_PITCH = 1.5;
 const DRAG_THRESHOLD = 4; // pixels: less is a click
 const HOME = { yaw: 0.3, pitch: 0.3, distance: 3.1 };
-const TAN_HALF_FOV = Math.tan((20 * Math.PI) / 180);
 
 const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 

@@ -1,39 +1,25 @@
-/** The three.js scene of the map: points, rings around two of them, and a line. Rendered on demand, never in a loop. */
+/** The point cloud of the map: points, rings around two of them, and a line. Drawn on demand, never in a loop. */
 
-import {
-  BufferAttribute,
-  BufferGeometry,
-  Line,
-  PerspectiveCamera,
-  Points,
-  RawShaderMaterial,
-  Scene,
-  WebGLRenderer,
-} from "./three.module.min.js";
+import { multiply, projectionMatrix, viewMatrix } from "./camera.js";
+import { Program, VertexArray } from "./webgl.js";
 
-const COMMON = `
-  precision highp float;
-  uniform mat4 modelViewMatrix, projectionMatrix;
-  uniform float size;
-  in vec3 position;
-`;
-const POINT_SHADERS = {
-  vertexShader: `${COMMON}
-    uniform float dimming;
+const POINTS = {
+  vertex: `
+    uniform mat4 view, projection;
+    uniform float size, dimming;
     uniform vec3 background;
-    in vec3 colour;
+    in vec3 position, colour;
     in float marked;
     out vec3 pointColour;
     void main() {
-      vec4 view = modelViewMatrix * vec4(position, 1.0);
-      gl_Position = projectionMatrix * view;
+      vec4 seen = view * vec4(position, 1.0);
+      gl_Position = projection * seen;
       float dimmed = dimming * (1.0 - marked);
       pointColour = mix(colour, background, 0.5 * dimmed);
-      gl_PointSize = clamp(size * (1.0 - 0.3 * dimmed + 0.35 * dimming * marked) / -view.z, 2.0, 64.0);
+      gl_PointSize = clamp(size * (1.0 - 0.3 * dimmed + 0.35 * dimming * marked) / -seen.z, 2.0, 64.0);
       gl_Position.z -= 0.02 * dimming * marked * gl_Position.w;
     }`,
-  fragmentShader: `
-    precision highp float;
+  fragment: `
     in vec3 pointColour;
     out vec4 fragColour;
     void main() {
@@ -43,17 +29,19 @@ const POINT_SHADERS = {
       fragColour = vec4(pointColour * (1.0 - 0.18 * smoothstep(0.3, 0.5, r)), coverage);
     }`,
 };
-const RING_SHADERS = {
-  vertexShader: `${COMMON}
+const RINGS = {
+  vertex: `
+    uniform mat4 view, projection;
+    uniform float size;
+    in vec3 position;
     in float kind;
     out float ringKind;
     void main() {
       ringKind = kind;
-      gl_Position = projectionMatrix * modelViewMatrix * vec4(position, 1.0);
+      gl_Position = projection * view * vec4(position, 1.0);
       gl_PointSize = kind < 0.5 ? 0.0 : size;
     }`,
-  fragmentShader: `
-    precision highp float;
+  fragment: `
     uniform vec3 foreground, background;
     in float ringKind;
     out vec4 fragColour;
@@ -69,14 +57,19 @@ const RING_SHADERS = {
       if (fragColour.a < 0.02) discard;
     }`,
 };
-const LINE_SHADERS = {
-  vertexShader: `${COMMON} void main() { gl_Position = projectionMatrix * modelViewMatrix * vec4(position, 1.0); }`,
-  fragmentShader: `precision highp float; uniform vec3 foreground; out vec4 fragColour;
+const LINE = {
+  vertex: `
+    uniform mat4 view, projection;
+    in vec3 position;
+    void main() { gl_Position = projection * view * vec4(position, 1.0); }`,
+  fragment: `
+    uniform vec3 foreground;
+    out vec4 fragColour;
     void main() { fragColour = vec4(foreground, 0.7); }`,
 };
 
 const MAX_ANTIALIASED = 20_000; // points; with more, smooth edges are not visible but slow without a graphics card
-const RINGS = ["query", "hover"];
+const RING_NAMES = ["query", "hover"];
 
 /** A permutation of 0 to n - 1 whose every prefix is an even sample. @param {number} n */
 function evenPermutation(n) {
@@ -86,35 +79,41 @@ function evenPermutation(n) {
   return Uint32Array.from({ length: n }, (_, k) => (k * step) % n);
 }
 
-/** Renderer, camera and objects of the map. */
+/** Draws points, line and rings on a canvas, as seen by a camera that looks at the origin. */
 export class PointCloud {
   /** @param {HTMLCanvasElement} canvas @param {number} n expected number of points */
   constructor(canvas, n) {
-    this.renderer = new WebGLRenderer({ canvas, antialias: n < MAX_ANTIALIASED, alpha: true });
-    this.renderer.setPixelRatio(Math.min(window.devicePixelRatio, 2));
-    this.camera = new PerspectiveCamera(40, 1, 0.05, 40);
-    this.scene = new Scene();
+    this.canvas = canvas;
+    this.gl = canvas.getContext("webgl2", { antialias: n < MAX_ANTIALIASED });
+    this.pixelRatio = Math.min(window.devicePixelRatio, 2);
     this.draws = 0;
-    const [background, foreground] = [{ value: [0, 0, 0] }, { value: [0, 0, 0] }];
-    this.uniforms = { background, foreground, dimming: { value: 0 }, size: { value: 10 }, ringSize: { value: 30 } };
-    const { dimming, size, ringSize } = this.uniforms;
-    const options = { glslVersion: "300 es", transparent: true };
-    const material = (shaders, uniforms, depth) =>
-      new RawShaderMaterial({ ...shaders, uniforms, ...options, depthTest: depth, depthWrite: depth });
-    const pointMaterial = material(POINT_SHADERS, { background, dimming, size }, true);
-    const ringMaterial = material(RING_SHADERS, { background, foreground, size: ringSize }, false);
-    this.points = new Points(new BufferGeometry(), pointMaterial);
-    this.line = new Line(new BufferGeometry(), material(LINE_SHADERS, { foreground }, true));
-    this.rings = new Points(new BufferGeometry(), ringMaterial);
-    this.rings.renderOrder = 2;
-    this.ringPositions = new BufferAttribute(new Float32Array(6), 3);
-    this.ringKinds = new BufferAttribute(new Float32Array(2), 1);
-    this.rings.geometry.setAttribute("position", this.ringPositions);
-    this.rings.geometry.setAttribute("kind", this.ringKinds);
-    for (const object of [this.points, this.line, this.rings]) {
-      object.frustumCulled = false;
-      this.scene.add(object);
-    }
+    this.background = this.foreground = [0, 0, 0];
+    this.ringPositions = new Float32Array(3 * RING_NAMES.length);
+    this.ringKinds = new Float32Array(RING_NAMES.length); // 0 for no ring, else 1 + the index of its name
+    this.createResources();
+    canvas.addEventListener("webglcontextlost", (event) => event.preventDefault()); // lets the browser restore it
+    canvas.addEventListener("webglcontextrestored", () => {
+      this.createResources();
+      if (this.positions) this.uploadPoints();
+    });
+  }
+
+  /** Create what the graphics card holds: programs, empty buffers, settings. */
+  createResources() {
+    const { gl } = this;
+    this.programs = { points: new Program(gl, POINTS), line: new Program(gl, LINE), rings: new Program(gl, RINGS) };
+    const { points, line, rings } = this.programs;
+    this.points = new VertexArray(points, { position: 3, colour: 3, marked: 1 });
+    this.line = new VertexArray(line, { position: 3 });
+    this.rings = new VertexArray(rings, { position: 3, kind: 1 });
+    gl.enable(gl.BLEND); // the canvas holds premultiplied colours
+    gl.blendFuncSeparate(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA, gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+    gl.depthFunc(gl.LEQUAL);
+  }
+
+  /** @param {number[]} background @param {number[]} foreground red, green, blue from 0 to 1 */
+  setColours(background, foreground) {
+    Object.assign(this, { background, foreground });
   }
 
   /**
@@ -124,50 +123,54 @@ export class PointCloud {
    */
   setPoints(positions, colours, line) {
     const n = positions.length / 3;
-    this.points.geometry.dispose();
-    this.points.geometry = new BufferGeometry();
-    this.marked = new BufferAttribute(new Float32Array(n), 1);
-    this.points.geometry.setAttribute("position", new BufferAttribute(positions, 3));
-    this.points.geometry.setAttribute("colour", new BufferAttribute(colours, 3));
-    this.points.geometry.setAttribute("marked", this.marked);
+    Object.assign(this, { positions, colours, linePositions: new Float32Array(line) });
+    this.marked = new Float32Array(n);
     this.order = evenPermutation(n);
-    this.points.geometry.setIndex(new BufferAttribute(this.order.slice(), 1));
-    this.line.geometry.dispose();
-    this.line.geometry = new BufferGeometry();
-    this.line.geometry.setAttribute("position", new BufferAttribute(new Float32Array(line), 3));
+    this.drawOrder = this.order;
+    this.dimming = 0;
     this.pointScale = Math.max(0.35, Math.min(1.6, Math.sqrt(400 / Math.max(1, n)))); // many points are small
+    this.uploadPoints();
+  }
+
+  uploadPoints() {
+    this.points.setAttribute("position", this.positions);
+    this.points.setAttribute("colour", this.colours);
+    this.line.setAttribute("position", this.linePositions);
+    this.uploadMarks();
+  }
+
+  uploadMarks() {
+    this.points.setAttribute("marked", this.marked);
+    this.points.setIndex(this.drawOrder);
   }
 
   /** Highlight points and dim the others. @param {number[]} indices empty: no point is dimmed */
   mark(indices) {
-    this.marked.array.fill(0);
-    for (const i of indices) this.marked.array[i] = 1;
-    this.marked.needsUpdate = true;
-    const { index } = this.points.geometry; // marked points first: every level of detail contains them
-    index.array.set(indices);
-    index.array.set(
-      this.order.filter((i) => !this.marked.array[i]),
+    this.marked.fill(0);
+    for (const i of indices) this.marked[i] = 1;
+    // Marked points first: every level of detail contains them.
+    this.drawOrder = new Uint32Array(this.order.length);
+    this.drawOrder.set(indices);
+    this.drawOrder.set(
+      this.order.filter((i) => !this.marked[i]),
       indices.length,
     );
-    index.needsUpdate = true;
-    this.uniforms.dimming.value = indices.length ? 1 : 0;
+    this.dimming = indices.length ? 1 : 0;
+    this.uploadMarks();
   }
 
   /** @param {"query"|"hover"} name @param {ArrayLike<number>|null} position null removes the ring */
   setRing(name, position) {
-    const i = RINGS.indexOf(name);
-    this.ringKinds.array[i] = position ? i + 1 : 0;
-    if (position) this.ringPositions.array.set(position, 3 * i);
-    this.ringPositions.needsUpdate = true;
-    this.ringKinds.needsUpdate = true;
+    const i = RING_NAMES.indexOf(name);
+    this.ringKinds[i] = position ? i + 1 : 0;
+    if (position) this.ringPositions.set(position, 3 * i);
   }
 
   /** @param {number} width @param {number} height in CSS pixels */
   resize(width, height) {
-    this.renderer.setSize(width, height, false);
-    this.camera.aspect = width / height;
-    this.camera.updateProjectionMatrix();
     Object.assign(this, { width, height });
+    this.canvas.width = Math.floor(width * this.pixelRatio);
+    this.canvas.height = Math.floor(height * this.pixelRatio);
   }
 
   /**
@@ -176,14 +179,22 @@ export class PointCloud {
    * @param {number} count number of points to draw
    */
   draw(cameraPosition, homeDistance, count) {
-    this.points.geometry.setDrawRange(0, count);
-    const ratio = this.renderer.getPixelRatio();
-    this.uniforms.size.value = 8 * homeDistance * ratio * this.pointScale;
-    this.uniforms.ringSize.value = 30 * ratio;
-    this.camera.position.set(...cameraPosition);
-    this.camera.lookAt(0, 0, 0);
-    this.renderer.render(this.scene, this.camera);
-    this.viewProjection = this.camera.projectionMatrix.clone().multiply(this.camera.matrixWorldInverse).elements;
+    const { gl, programs, background, foreground, dimming } = this;
+    const [view, projection] = [viewMatrix(cameraPosition), projectionMatrix(this.width / this.height)];
+    this.viewProjection = multiply(projection, view);
+    gl.viewport(0, 0, this.canvas.width, this.canvas.height);
+    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    gl.enable(gl.DEPTH_TEST);
+    const size = 8 * homeDistance * this.pixelRatio * this.pointScale;
+    programs.points.use({ view, projection, size, dimming, background });
+    this.points.draw(gl.POINTS, count, { indexed: true });
+    programs.line.use({ view, projection, foreground });
+    this.line.draw(gl.LINE_STRIP, this.linePositions.length / 3);
+    gl.disable(gl.DEPTH_TEST); // rings are never hidden
+    programs.rings.use({ view, projection, size: 30 * this.pixelRatio, foreground, background });
+    this.rings.setAttribute("position", this.ringPositions);
+    this.rings.setAttribute("kind", this.ringKinds);
+    this.rings.draw(gl.POINTS, RING_NAMES.length);
     this.draws += 1;
   }
 
