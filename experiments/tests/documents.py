@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -21,10 +22,13 @@ def documents():
     return {page: page.read_text() for page in (README, *pages)}
 
 
-def table_rows(text):
-    """Cells of the rows of Markdown tables, without bold type."""
+def tables(text):
+    """Bodies of Markdown tables: lists of rows of cells, without bold type."""
     lines = (line.strip().replace("**", "") for line in text.splitlines())
-    return {tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in lines if line.startswith("|")}
+    for is_table, block in groupby(lines, key=lambda line: line.startswith("|")):
+        if is_table:
+            rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in block]
+            yield rows[2:]  # below the header and the rule
 
 
 def matches(row, expected):
@@ -35,13 +39,22 @@ def matches(row, expected):
 def document_with(expected):
     """Text of a document with an expected row in a table."""
     for text in documents().values():
-        if any(matches(row, expected) for row in table_rows(text)):
+        if any(matches(row, expected) for table in tables(text) for row in table):
             return text
     raise AssertionError(f"no document has a table row {expected}")
 
 
 def assert_quoted(rows):
     """Every expected row is in a table of some document."""
-    everywhere = set().union(*map(table_rows, documents().values()))
+    everywhere = [row for text in documents().values() for table in tables(text) for row in table]
     missing = [row for row in rows if not any(matches(found, row) for found in everywhere)]
     assert not missing
+
+
+def unexpected_rows(rows):
+    """Rows that are not expected, of all tables in which another row is."""
+    for text in documents().values():
+        for table in tables(text):
+            unexpected = [found for found in table if not any(matches(found, row) for row in rows)]
+            if len(unexpected) < len(table):
+                yield from unexpected

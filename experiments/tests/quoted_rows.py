@@ -27,6 +27,14 @@ def paper_time_rows():
         yield (None, umist, fgnet + (" (cMDS-DML takes no step there)" if key == "literal_over_literal" else ""))
 
 
+def paper_figures():
+    """Figures in the text of the document with the tables of the paper."""
+    summary = results("reproduce")["summary"]
+    ratios = [row["ratio"] for row in summary["fit_time_ratios"]]
+    yield f"{min(ratios):.1f} to {max(ratios):.1f} times as long"
+    yield f"lower mean in {summary['cmds_beats_ldmlr_own_votes']} of {summary['shared_cells']} shared cells"
+
+
 def umist_limit_rows():
     rows = results("umist_limits")["rows"]
     for gain in ("1", "0.1", "0.01", "0.001", "0"):
@@ -51,6 +59,12 @@ def comparison_rows():
         outcomes = ("yes" if row[f"best_or_tied{test}"] else "no" for test in ("", "_uncorrected"))
         errors = f"{row['mae']:.3f}", row["best_other"], f"{row['best_other_mae']:.3f}"
         yield (row["benchmark"], row["rule"], str(row["n"]), *errors, *outcomes)
+
+
+def headline_rows():
+    """Rows of the comparison with the largest training size of each condition, without the uncorrected test."""
+    largest = {row[:2]: row[:-1] for row in comparison_rows()}  # sizes ascend
+    yield from largest.values()
 
 
 def default_model_rows():
@@ -81,7 +95,8 @@ def defaults_rows():
     for name in dict.fromkeys(row["without"] for row in rows):
         found = [row for row in rows if row["without"] == name]
         worst = max(found, key=lambda row: row["change"])
-        where = f"{worst['data']}, {worst['n']} samples" if worst["change"] > 0 else "nowhere"
+        condition = f"{worst['data']}, {worst['n']} samples" + ", with unlabelled samples" * worst["unlabeled"]
+        where = condition if worst["change"] > 0 else "nowhere"
         mean = sum(row["change"] for row in found) / len(found)
         largest = f"{100 * worst['change']:+.1f} % ± {100 * worst['standard_error']:.1f}"
         yield (f"`{name}`", f"{100 * mean:+.1f} %", largest, where)
@@ -134,13 +149,24 @@ def device_rows():
     yield (None, f"{ceilings['copy_bytes_per_second'] / 1e12:.2f} TB/s", "")
     rate = f"{1e3 * gradient['seconds']:.2f} ms, {gradient['bytes_per_second'] / 1e12:.2f} TB/s"
     yield (None, rate, f"{gradient['share_of_copy_ceiling']:.0%}")
+    yield (None, f"{ceilings['half_flop_per_second'] / 1e12:.0f} TFLOP/s", "")
     yield (None, f"{near['flop_per_second'] / 1e12:.0f} TFLOP/s", f"{near['share_of_half_ceiling']:.0%}")
-    for name in ("whole_fit", "solver_at_full_size"):
-        yield (None, f"{found['same_as_cpu'][name]['difference']:.0e}")
+    yield (None, f"{near['plain_tf32_over_ours_one_label']:.1f} times as long", "")
+    whole, solver = (found["same_as_cpu"][name] for name in ("whole_fit", "solver_at_full_size"))
+    for difference in (
+        whole["difference"],
+        solver["difference"],
+        solver["difference_of_objective"],
+        solver["after_the_same_iterations"]["difference"],
+    ):
+        yield (None, f"{difference:.0e}")
     for row in results("gpu_default")["fits"]:
         times = (f"{row[f'{name}_seconds']:.3f} s" for name in ("fit", "choice", "neighbours", "rest"))
         errors = f"{row['mae_learned']:.3f}", f"{row['mae_euclidean']:.3f}"
         yield (row["model"], row["kernel"], *times, *errors)
+    for row in results("gpu_default")["same_as_cpu"]:
+        differences = ("" if row[key] is None else f"{row[key]:.0e}" for key in ("components", "positions"))
+        yield (f"{row['model']}, {row['precision']}", *differences)
 
 
 def collection_rows():
@@ -164,7 +190,11 @@ def page_rows():
     yield (None, f"{times['p50']:.0f} and {times['p99']:.0f} ms")
     memory, growth = (load["many_again"][f"memory_{name}"] for name in ("bytes", "growth_bytes"))
     yield (None, f"{memory / 1e6:.0f} MB, {growth / memory:.0%}")
-    yield (None, f"{load['killed']['lost_grades']}")
+    killed = load["killed"]
+    yield (
+        f"grades lost of {killed['acknowledged_pictures']:,} confirmed, all processes killed twice",
+        f"{killed['lost_grades']}",
+    )
     yield (None, f"{page['paint']['useful_milliseconds'] / 1000:.1f} s")
     yield (None, f"{page['map']['frames_per_second']:.0f} frames a second")
 
@@ -195,12 +225,19 @@ def cluster_figures():
     for name in ("memory", "spilling"):
         yield f"{found[name]['seconds']:.1f} s"
         yield f"{max(found[name]['peak_of_workers']) / 1e6:.0f} MB"
+    yield f"{max(found['memory']['peak_at_rest']) / 1e6:.0f} MB for Python and packages"
     yield f"{found['spilling']['written_to_disk'] / 1e9:.1f} GB"
     yield f"{min(found['overhead']['ratios']):.2f} to {max(found['overhead']['ratios']):.2f}"
     yield f"{found['overhead']['ratio']:.2f}"
     yield f"{found['query']['seconds_to_read_and_index']['two workers']:.1f} s"
     rows = (*scale["small"], *scale["large"]["linear"])
-    for n in (10**7, 10**5):
-        yield f"{next(row['worker_memory'] for row in rows if row['rows'] == n) / 1e6:.0f} MB"
+    largest, smaller = (next(row for row in rows if row["rows"] == n) for n in (10**7, 10**5))
+    for row in (largest, smaller):
+        yield f"{row['worker_memory'] / 1e6:.0f} MB"
+    yield f"grew by {largest['client_growth'] / 1e6:.0f} and {smaller['client_growth'] / 1e6:.0f} MB"
+    many_shards = max(scale["small"], key=lambda row: row["shards"])
+    growth, shards = many_shards["client_growth"], many_shards["shards"]
+    yield f"grew by {growth / 1e6:.0f} MB in fits of {shards} shards"
+    yield f"{growth / shards * 10_000 / 1e9:.1f} GB with 10,000"
     for name in ("a_task", "scheduler_and_client"):
         yield f"{scale['tasks'][f'milliseconds_of_{name}']:.2f} ms"

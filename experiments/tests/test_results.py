@@ -1,5 +1,6 @@
 """The committed results show what the documents claim."""
 
+import pytest
 from ordrank_experiments import tables
 
 from experiments.tests.documents import results
@@ -24,6 +25,11 @@ def test_the_re_run_reaches_published_errors_of_ldmlr_and_of_fgnet():
     assert summary["ldmlr_at_or_below_published"] == summary["shared_cells"] == 15
     rows = [row for row in results("reproduce")["rows"] if row["method"] == tables.CMDS_CALIBRATED]
     assert all(row["mae_mean"] <= row["published_mae"] for row in rows if row["dataset"] == "fgnet")
+
+
+def test_a_trial_of_the_published_line_search_does_not_cost_the_square_of_d():
+    exponents = {(row["step"], row["variable"]): row["measured"] for row in results("reproduce")["complexity"]}
+    assert exponents["S5, one trial, paper's formulas", "d"] == pytest.approx(1.5, abs=0.2)
 
 
 def test_the_scale_does_not_move_in_the_published_problem():
@@ -144,7 +150,7 @@ def test_the_server_under_load_makes_no_errors_and_loses_no_grades():
     assert load["killed"]["lost_grades"] == 0
 
 
-def test_the_page_loads_soon_and_its_map_is_fluent():
+def test_the_page_loads_fast_and_its_map_is_smooth():
     page = results("page")
     assert page["pictures"] == 100_000
     assert page["paint"]["useful_milliseconds_worst"] < 1500
