@@ -63,7 +63,7 @@ def grades(rng: np.random.Generator, rows: int, noise: float = 0.1) -> Vectors:
     return np.hstack([centre + np.float32(noise) * normal(rng, rows, N_ORDER), appearance(rng, rows)])
 
 
-def order_says_nothing(rng: np.random.Generator, rows: int) -> Vectors:
+def order_uninformative(rng: np.random.Generator, rows: int) -> Vectors:
     """Draw a small order part without grades."""
     return np.hstack([np.float32(0.02) * normal(rng, rows, N_ORDER), appearance(rng, rows)])
 
@@ -104,7 +104,7 @@ CASES = (
     Case("grades separated", grades),
     Case("grades overlapping", lambda rng, rows: grades(rng, rows, noise=0.5)),
     Case("order alone, no appearance", order_alone),
-    Case("order says nothing", order_says_nothing),
+    Case("order uninformative", order_uninformative),
     Case("order constant", order_constant),
     Case("appearance isotropic", isotropic_appearance),
     Case("one cluster", one_cluster),
