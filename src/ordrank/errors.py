@@ -45,6 +45,10 @@ class UnreadablePictureError(InputError):
     """A picture cannot be decoded."""
 
 
+class PictureTooLargeError(UnreadablePictureError):
+    """A picture has more pixels than its reader accepts."""
+
+
 class UnknownError(InputError):
     """The picture or query does not exist."""
 

@@ -99,6 +99,11 @@ class TestQueries:
         assert response.status_code == 413
         assert "40 million pixels" in message(response)
 
+    def test_stored_picture_of_any_size_is_recognised(self, client, drawn, monkeypatch):
+        monkeypatch.setattr("ordrank.web.routes.queries.MAX_PIXELS", 1)
+        assert send(client, png(draw(99))).status_code == 413
+        assert send(client, (drawn / "pictures" / "005.png").read_bytes()).json()["id"] == 6
+
     def test_too_many_bytes_are_rejected(self, trained):
         with client_of(trained, upload_limits=Limits(bytes=1000)) as client:
             assert send(client, b"x" * 1001).status_code == 413

@@ -254,9 +254,12 @@ class Collection:
         """Raise CollectionError if queries cannot be answered: before the first fit, or without any grade."""
         _ = self._live.current().searcher
 
-    def read_query(self, data: bytes, name: str) -> int | QueryPicture:
-        """Decode a picture from bytes and compute its features, or return its id if it is in the collection."""
-        return self._queries.read(data, name)
+    def read_query(self, data: bytes, name: str, *, max_pixels: int | None = None) -> int | QueryPicture:
+        """Decode a picture from bytes and compute its features, or return its id if it is in the collection.
+
+        Raise PictureTooLargeError before decoding a picture with more than ``max_pixels``.
+        """
+        return self._queries.read(data, name, max_pixels)
 
     def rank(
         self,

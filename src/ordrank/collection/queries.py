@@ -17,7 +17,8 @@ from ordrank.collection.search import EmbeddedQuery
 from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import read_store
 from ordrank.collection.types import Header, QueryPicture
-from ordrank.errors import InputError
+from ordrank.errors import InputError, PictureTooLargeError
+from ordrank.features.pictures import count_pixels
 
 # A picture file, the name or id of a picture in the collection, or a picture that was read.
 Query: TypeAlias = str | os.PathLike[str] | int | np.integer | QueryPicture
@@ -30,12 +31,14 @@ class QueryReader:
         self._directory, self._live = directory, live
         self._extractor: Extractor | None = None
 
-    def read(self, data: bytes, name: str) -> int | QueryPicture:
+    def read(self, data: bytes, name: str, max_pixels: int | None = None) -> int | QueryPicture:
         """Return the id of the picture with this content, else decode it and compute its features."""
         snapshot, sha256 = self._live.current(), hashlib.sha256(data).hexdigest()
         row = snapshot.images.by_content.get(sha256)
         if row is not None:  # needs neither decoding nor the extractor
             return int(snapshot.images.ids[row])
+        if max_pixels is not None and (count_pixels(data) or 0) > max_pixels:
+            raise PictureTooLargeError(f"has more than {max_pixels // 10**6} million pixels; send a smaller one")
         return read_query(data, self._extractor_of(snapshot.header), name=name, sha256=sha256)
 
     def embed(self, snapshot: Snapshot, query: Query) -> EmbeddedQuery:

@@ -10,11 +10,10 @@ from urllib.parse import unquote
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from ordrank.features.pictures import count_pixels
 from ordrank.web.errors import CLOSE, ApiError
 
 MAX_UPLOAD_BYTES = 20_000_000
-MAX_PIXELS = 40_000_000
+MAX_PIXELS = 40_000_000  # decoding more would take too much memory
 _MAX_NAME = 200
 # A body that is too large is read and discarded: else the client sees a broken connection, not the error.
 _MAX_DISCARDED = 100_000_000
@@ -45,13 +44,6 @@ async def read_body(request: Request, limits: Limits, *, accepts: Callable[[str]
         raise ApiError(400, f"the content did not arrive within {limits.seconds:g} seconds", CLOSE) from None
     except ClientDisconnect:
         raise ApiError(400, "the connection ended before all of the content was sent", CLOSE) from None
-
-
-def check_pixels(data: bytes) -> None:
-    """Raise ApiError if decoding a picture would take too much memory."""
-    pixels = count_pixels(data)
-    if pixels is not None and pixels > MAX_PIXELS:
-        raise ApiError(413, f"the picture has more than {MAX_PIXELS // 10**6} million pixels; send a smaller one")
 
 
 def upload_name(request: Request) -> str:

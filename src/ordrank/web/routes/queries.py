@@ -12,12 +12,12 @@ from fastapi import APIRouter, Query, Request, Response
 
 from ordrank.collection.collection import Collection
 from ordrank.collection.types import QueryPicture, RankRequest, RankResult
-from ordrank.errors import UnreadablePictureError
+from ordrank.errors import PictureTooLargeError, UnreadablePictureError
 from ordrank.web.deps import OpenCollection, QueryId, RankParameters, State, Token, binary, json_response
 from ordrank.web.errors import ApiError, documented
 from ordrank.web.schemas import EstimateBody, RankingBody
 from ordrank.web.shared_state import SharedState
-from ordrank.web.uploads import check_pixels, read_body, upload_name
+from ordrank.web.uploads import MAX_PIXELS, read_body, upload_name
 
 MAX_TABLE_ROWS = 10_000
 _ESTIMATE_ONLY = RankRequest(1, with_position=True)
@@ -59,9 +59,10 @@ def _is_picture(kind: str) -> bool:
 
 def _upload(collection: Collection, state: SharedState, data: bytes, name: str) -> Response:
     collection.check_trained()  # before decoding
-    check_pixels(data)
     try:
-        query = collection.read_query(data, name)
+        query = collection.read_query(data, name, max_pixels=MAX_PIXELS)
+    except PictureTooLargeError as error:
+        raise ApiError(413, f"the picture {error}") from None
     except UnreadablePictureError as error:
         raise ApiError(400, f"{name} {error}") from None
     result = _rank(collection, query)
