@@ -196,8 +196,8 @@ class TestRank:
 class TestPoints:
     def read(self, response):
         n, data = int(response.headers["X-Count"]), response.content
-        ids, rest = np.frombuffer(data[: 4 * n], "<i4"), np.frombuffer(data[4 * n :], "<f4")
-        return ids, rest[: 3 * n].reshape(n, 3), rest[3 * n :]
+        positions = np.frombuffer(data[4 * n : 16 * n], "<f4").reshape(n, 3)
+        return np.frombuffer(data[: 4 * n], "<i4"), positions, np.frombuffer(data[16 * n :], "<f8")
 
     def test_points_are_all_embedded_pictures_with_grades(self, client, trained):
         ids, positions, grades = self.read(client.get(f"{API}/points"))
@@ -210,6 +210,12 @@ class TestPoints:
         n_order = info(trained).dimensions["order"]
         np.testing.assert_allclose(positions[:, :n_order], embeddings.vectors[:, :n_order][:, :3], rtol=1e-6)
         assert (positions.std(axis=0) > 0).all()
+
+    def test_grades_that_look_like_dates_stay_apart(self, client):
+        for picture, grade in ((6, "20240130"), (7, "20240131")):
+            set_grade(client, picture, grade)
+        ids, _, grades = self.read(client.get(f"{API}/points"))
+        assert grades[np.isin(ids, (6, 7))].tolist() == [20240130, 20240131]
 
     def test_position_of_a_query_is_that_of_its_point(self, client):
         ids, positions, _ = self.read(client.get(f"{API}/points"))

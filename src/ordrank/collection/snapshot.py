@@ -219,7 +219,7 @@ class Snapshot:
         columns = (
             self.images.ids[rows].astype("<i4"),
             self.space.positions[chosen].astype("<f4"),
-            self.values[rows].astype("<f4"),
+            self.values[rows].astype("<f8"),
         )
         return Points(len(chosen), total, b"".join(column.tobytes() for column in columns))
 

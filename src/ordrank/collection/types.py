@@ -242,7 +242,7 @@ class PicturePage:
 class Points:
     """Embeddings as points to display: ``count`` of ``total`` pictures.
 
-    ``content`` holds int32 ids (n,), float32 positions (n, 3) and float32 grades (n,), little endian.
+    ``content`` holds int32 ids (n,), float32 positions (n, 3) and float64 grades (n,), little endian.
     """
 
     count: int

@@ -61,7 +61,7 @@ def assert_points_are_drawn(page):
 def test_points_are_drawn_where_their_labels_are_in_the_colour_of_their_grade(visit, url):
     page = visit(url)
     positions = np.array([[-1.0, 0.3, 0.2], [0.1, -0.8, -0.6], [1.0, 0.5, -0.3]], dtype="<f4")
-    grades = np.repeat(np.arange(3, dtype="<f4"), 20)
+    grades = np.repeat(np.arange(3, dtype="<f8"), 20)
     content = b"".join(part.tobytes() for part in (np.arange(1, 61, dtype="<i4"), positions.repeat(20, axis=0), grades))
     headers = {"X-Count": "60", "X-Total": "60"}
     page.route("**/api/v1/points*", lambda route: route.fulfill(body=content, headers=headers))
@@ -142,7 +142,7 @@ def test_a_slow_map_draws_fewer_points_while_it_moves(visit, url):
     n = 30_000  # 100 ms a frame
     page = visit(url, script=slow)
     rng = np.random.default_rng(0)
-    points = (np.arange(1, n + 1, dtype="<i4"), rng.normal(size=(n, 3)).astype("<f4"), np.ones(n, dtype="<f4"))
+    points = (np.arange(1, n + 1, dtype="<i4"), rng.normal(size=(n, 3)).astype("<f4"), np.ones(n, dtype="<f8"))
     headers = {"X-Count": str(n), "X-Total": str(2 * n)}
     content = b"".join(part.tobytes() for part in points)
     page.route("**/api/v1/points*", lambda route: route.fulfill(body=content, headers=headers))

@@ -27,7 +27,7 @@ def collection(request: Request, collection: OpenCollection) -> CollectionBody:
         **documented(409),
         **binary(
             "application/octet-stream",
-            "Little endian: n ids as int32, n × 3 positions as float32, n grades as float32.",
+            "Little endian: n ids as int32, n × 3 positions as float32, n grades as float64.",
             {"X-Count": "n", "X-Total": "Number of embedded pictures."},
         ),
     },

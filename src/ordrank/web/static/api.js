@@ -11,7 +11,7 @@
 /** @typedef {{name: string, pictures: number, graded: number, grades: Grade[], changed: number, read_only: boolean,
  *             fitted: string|null, error: number|null}} Collection */
 /** @typedef {{state: "idle"|"running"|"done"|"failed", message: string, done: number, total: number}} Training */
-/** @typedef {{ids: Int32Array, positions: Float32Array, values: Float32Array, total: number}} PointData */
+/** @typedef {{ids: Int32Array, positions: Float32Array, values: Float64Array, total: number}} PointData */
 
 const BASE = new URL("api/v1/", document.baseURI);
 
@@ -102,7 +102,7 @@ export async function getPoints(limit = 100_000) {
   return {
     ids: new Int32Array(data, 0, n),
     positions: new Float32Array(data, 4 * n, 3 * n),
-    values: new Float32Array(data, 16 * n, n),
+    values: new Float64Array(data, 16 * n, n),
     total: Number(response.headers.get("X-Total")),
   };
 }

@@ -36,14 +36,17 @@ export class Palette {
     this.grades = grades;
   }
 
-  /** Index of the grade nearest to a value, -1 for none. @param {number|null} value */
+  /** Index of the grade nearest to a value, the lower one on ties, -1 for none. @param {number|null} value */
   index(value) {
     if (value === null || Number.isNaN(value)) return -1;
-    let best = -1;
-    this.grades.forEach((grade, i) => {
-      if (best < 0 || Math.abs(grade.value - value) < Math.abs(this.grades[best].value - value)) best = i;
-    });
-    return best;
+    const { grades } = this;
+    let [low, high] = [0, grades.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (value - grades[middle].value > grades[middle + 1].value - value) low = middle + 1;
+      else high = middle;
+    }
+    return high;
   }
 
   /** Red, green and blue from 0 to 1; grey without a grade. @param {number} index */

@@ -4,7 +4,7 @@ const AXES = [0, 1, 2];
 
 /** Translation, scale and half turn, fitted to the collection and applied to collection and query. */
 export class ViewTransform {
-  /** @param {Float32Array} positions x, y, z per point @param {Float32Array} values grades as numbers, NaN for none */
+  /** @param {Float32Array} positions x, y, z per point @param {Float64Array} values grades as numbers, NaN for none */
   constructor(positions, values) {
     const n = values.length || 1;
     this.mean = AXES.map((axis) => {
