@@ -22,7 +22,7 @@ from typing import IO, Any, Protocol
 
 from ordrank.collection.collection import Collection
 from ordrank.collection.types import QueryPicture
-from ordrank.errors import InputError, UnknownError
+from ordrank.errors import CollectionError, InputError, UnknownError
 from ordrank.web.training_job import STARTED, TrainingStatus, check_not_running, run_training
 
 # Uploaded queries that are kept: about 30 kilobytes each.
@@ -134,35 +134,40 @@ class StateServer(QueryCache):
         return [*self._models, *([self._trainer[1]] if self._trainer else [])]
 
     def handle(self, connection: Connection) -> None:
-        """Answer one request of a client, or receive the progress of the training."""
+        """Handle one request of a client, or receive the progress of the training."""
         try:
             message = connection.recv()
-            if self._trainer is not None and connection is self._trainer[1]:
-                self._update(message)
-            else:
-                connection.send(self._call(connection, *message))
         except (EOFError, OSError):  # the process has ended
+            self._disconnect(connection)
+            return
+        if self._is_trainer(connection):
+            self._update(message)
+            return
+        response = self._call(connection, *message)
+        try:
+            connection.send(response)
+        except OSError:
             self._disconnect(connection)
 
     def close(self) -> None:
         """Close all connections and kill a training: the collection stays consistent."""
         self._lock_file.close()
-        for connection in self.connections:
-            connection.close()
         if self._trainer is not None:
             self._trainer[0].kill()
-            self._trainer[0].join()
+        self._join_trainer()
+        for connection in self.connections:
+            connection.close()
 
     def start_training(self) -> TrainingStatus:
         """Start to train."""
         check_not_running(self._status)
-        own, other = multiprocessing.Pipe()
-        inherited = [own, *self.connections, *self._sockets]
-        arguments = (self._directory, other, inherited)
-        process = multiprocessing.get_context("fork").Process(target=_train, args=arguments)
-        process.start()
-        other.close()
-        self._trainer, self._status = (process, own), STARTED
+        self._join_trainer()  # it has reported its end, and may not have ended yet
+        try:
+            self._trainer = self._start_trainer()
+        except OSError as error:  # too many processes or open files
+            reason = error.strerror or str(error)
+            raise CollectionError(f"the training process does not start: {reason}; try again later") from None
+        self._status = STARTED
         return STARTED
 
     def training(self) -> TrainingStatus:
@@ -182,9 +187,28 @@ class StateServer(QueryCache):
         except InputError as error:
             return False, error
 
+    def _start_trainer(self) -> tuple[BaseProcess, Connection]:
+        own, other = multiprocessing.Pipe()
+        inherited = [own, *self.connections, *self._sockets]
+        arguments = (self._directory, other, inherited)
+        process = multiprocessing.get_context("fork").Process(target=_train, args=arguments)
+        process.start()
+        other.close()
+        return process, own
+
+    def _is_trainer(self, connection: Connection) -> bool:
+        return self._trainer is not None and self._trainer[1] is connection
+
+    def _join_trainer(self) -> None:
+        if self._trainer is not None:
+            process, connection = self._trainer
+            connection.close()
+            process.join()
+            self._trainer = None
+
     def _update(self, status: TrainingStatus) -> None:
         if status.state == "done":
-            with suppress(InputError):
+            with suppress(InputError, OSError):
                 current = Collection(self._directory).model_name
                 self._outdated = {client for client, model in self._models.items() if model != current}
         self._status = status
@@ -194,9 +218,8 @@ class StateServer(QueryCache):
         if connection in self._models:
             del self._models[connection]
             self._outdated.discard(connection)
-        elif self._trainer is not None:
-            self._trainer[0].join()
-            self._trainer = None
+        elif self._is_trainer(connection):
+            self._join_trainer()
             if self._status.state == "running":
                 self._status = TrainingStatus("failed", "the training process was killed; start it again")
 
