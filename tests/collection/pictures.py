@@ -37,6 +37,11 @@ def rows(collection, statement):
         return connection.execute(statement).fetchall()
 
 
+def column(collection, name):
+    """Values of one column of the pictures, by name."""
+    return dict(rows(collection, f"SELECT name, {name} FROM pictures"))
+
+
 def names(collection):
     return {name for (name,) in rows(collection, "SELECT name FROM pictures")}
 

@@ -12,11 +12,7 @@ from ordrank.collection.types import ImportReport
 from ordrank.errors import BadPicturesError, CollectionError, GradesError, InputError
 from ordrank.estimators import OrdinalMetric
 from tests.collection.commands import add, fit, info, rank
-from tests.collection.pictures import content, draw, draw_files, files, names, rows, write_grades
-
-
-def column(collection, name):
-    return dict(rows(collection, f"SELECT name, {name} FROM pictures"))
+from tests.collection.pictures import column, content, draw, draw_files, files, names, rows, write_grades
 
 
 class TestFit:
@@ -250,6 +246,14 @@ class TestAdd:
         fit(None, trained)
         assert content(trained) == content(other)
 
+    def test_estimates_use_the_grades_that_come_with_the_pictures(self, trained, tmp_path):
+        draw_files(tmp_path / "new", range(50, 56))
+        reversed_grades = {name: 2 - grade for name, grade in column(trained, "grade").items() if grade is not None}
+        add(trained, tmp_path / "new", labels=reversed_grades, n_jobs=1)
+        for number in range(50, 56):
+            (result,) = rank(trained, [f"{number:03d}.png"])
+            assert column(trained, "estimate")[f"{number:03d}.png"] == result.value
+
     def test_strict_add_raises_and_stores_the_readable_pictures(self, trained, tmp_path):
         draw_files(tmp_path / "new", [50])
         (tmp_path / "new" / "bad.png").write_text("no picture")
@@ -269,78 +273,11 @@ def test_info_equals_the_content_of_the_collection(trained):
     assert np.isfinite(summary.model["locality"])
 
 
-class TestRenamedFiles:
-    @staticmethod
-    def rename(folder, new_names):
-        """Rename files; new names may be old names of other files."""
-        for old in new_names:
-            (folder / old).rename(folder / f"{old}.moved")
-        for old, new in new_names.items():
-            (folder / f"{old}.moved").rename(folder / new)
-            os.utime(folder / new)
-
-    @pytest.mark.parametrize("command", ["fit", "add"])
-    @pytest.mark.parametrize("step", [1, 7, 39])
-    def test_row_of_a_name_follows_the_content_of_its_file(self, trained, pictures, step, command):
-        before = {part: column(trained, part) for part in ("sha256", "id", "grade")}
-        new_names = {f"{number:03d}.png": f"{(number + step) % 40:03d}.png" for number in range(40)}
-        self.rename(pictures, new_names)
-        report = fit(pictures, trained, n_jobs=1).imported if command == "fit" else add(trained, pictures)
-        assert report == ImportReport(read=40)
-        after = {part: column(trained, part) for part in before}
-        assert after["sha256"] == {new: before["sha256"][old] for old, new in new_names.items()}
-        assert (after["id"], after["grade"]) == (before["id"], before["grade"])
-
-    def test_name_without_a_file_is_kept_as_outdated(self, trained, pictures):
-        before = column(trained, "sha256")
-        self.rename(pictures, {f"{number:03d}.png": f"{number + 1:03d}.png" for number in range(40)})
-        fitted = fit(pictures, trained, n_jobs=1)
-        assert (fitted.imported.bad, fitted.imported.missing) == ((), 1)
-        renamed = {f"{number + 1:03d}.png": before[f"{number:03d}.png"] for number in range(40)}
-        assert column(trained, "sha256") == renamed | {"000.png": f"outdated {before['000.png']}"}
-
-    @pytest.mark.parametrize("command", ["fit", "add"])
-    def test_renamed_picture_keeps_its_grade(self, trained, pictures, command):
-        before = {part: column(trained, part) for part in ("id", "grade", "sha256")}
-        (pictures / "ward").mkdir()
-        for file in pictures.glob("*.png"):
-            file.rename(pictures / "ward" / file.name)
-        report = fit(pictures, trained, n_jobs=1).imported if command == "fit" else add(trained, pictures)
-        assert (report.read, report.bad) == (40, ())
-        after = {part: column(trained, part) for part in before}
-        assert after == {part: {f"ward/{name}": value for name, value in before[part].items()} for part in before}
-        assert info(trained).not_embedded == 0
-
-    def test_copied_folder_is_read_again(self, trained, drawn, tmp_path):
-        moved = shutil.copytree(drawn / "pictures", tmp_path / "moved")
-        assert fit(moved, trained, n_jobs=1).imported == ImportReport(read=40)
-        assert set(column(trained, "path").values()) == {str(file) for file in moved.iterdir()}
-
-    def test_other_picture_of_a_known_name_is_not_added(self, trained, tmp_path):
-        before = content(trained)
-        (tmp_path / "other").mkdir()
-        draw(500, 0).save(tmp_path / "other" / "005.png")
-        (bad,) = add(trained, tmp_path / "other", n_jobs=1).bad
-        assert bad.name == "005.png"
-        assert "has the name of another picture of the collection" in bad.reason
-        assert content(trained) == before
-
-
-class TestGradesOfCopies:
-    def test_grade_of_a_copy_goes_to_the_stored_picture(self, pictures, tmp_path):
-        shutil.copy(pictures / "000.png", pictures / "zz.png")
-        graded = write_grades(tmp_path / "g.csv", ["zz.png", "001.png"], grade=lambda name: len(name))
-        fitted = fit(pictures, tmp_path / "c", labels=graded, n_jobs=1)
-        assert [bad.name for bad in fitted.imported.bad] == ["zz.png"]
-        assert column(tmp_path / "c", "grade")["000.png"] == 6
-
-    def test_copies_with_different_grades_are_reported(self, pictures, tmp_path):
-        shutil.copy(pictures / "000.png", pictures / "zz.png")
-        grade = {"zz.png": 1, "000.png": 2, "001.png": 3}.get
-        grades = write_grades(tmp_path / "g.csv", ["zz.png", "000.png", "001.png"], grade=grade)
-        fitted = fit(pictures, tmp_path / "c", labels=grades, n_jobs=1)
-        (bad,) = fitted.imported.bad
-        assert bad.reason == "has the same content as '000.png' but another grade, 1 instead of 2; give both the same"
+@pytest.mark.parametrize("labels", [None, {}, {"000.png": 1}, {"000.png": 1, "001.png": 1}])
+def test_new_collection_needs_two_grades_before_anything_is_read(drawn, tmp_path, labels):
+    with pytest.raises(InputError, match="needs"):
+        fit(drawn / "pictures", tmp_path / "c", labels=labels, n_jobs=1)
+    assert not (tmp_path / "c").exists()
 
 
 class TestChangedGrades:
@@ -381,13 +318,3 @@ def test_failed_fit_deletes_only_its_own_files(pictures, tmp_path):
     with pytest.raises(BadPicturesError):
         fit(pictures, tmp_path / "existing", labels=grades, n_jobs=1)
     assert list((tmp_path / "existing").iterdir()) == []
-
-
-class TestTouchedFiles:
-    def test_touched_file_and_its_copy_are_stored_once(self, trained, pictures):
-        shutil.copy(pictures / "005.png", pictures / "001.png")
-        os.utime(pictures / "005.png")
-        fitted = fit(pictures, trained, n_jobs=1)
-        assert [bad.name for bad in fitted.imported.bad] == ["005.png"]
-        assert "005.png" not in names(trained)
-        assert fitted.pictures == 39

@@ -73,11 +73,12 @@ class TestRows:
             assert len(store.thumbnails(ids)) == 2000
 
     @pytest.mark.parametrize("rows", [1, 2, 3, 100])
-    def test_features_are_read_in_blocks_in_row_order(self, directory, rows):
+    def test_features_are_read_in_blocks_in_row_order(self, directory, rows, monkeypatch):
+        monkeypatch.setattr("ordrank.collection.store._BLOCK_ROWS", rows)
         with write_store(directory) as store:
             insert(store, picture("d", [0.5, -1, 256, np.pi]))
         with read_store(directory) as store:
-            blocks = list(store.features(rows))
+            blocks = list(store.features())
             assert [len(block) for block in blocks] == [min(rows, 4 - start) for start in range(0, 4, rows)]
             np.testing.assert_array_equal(np.vstack(blocks)[-1], np.float32([0.5, -1, 256, np.pi]))
             np.testing.assert_array_equal(store.feature_vector(4), np.vstack(blocks)[3])

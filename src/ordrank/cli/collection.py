@@ -128,8 +128,6 @@ def fit(
                 opened.fit(images, labels, **options, progress=progress)
             elif images is None:
                 raise InputError(f"{out} is not a collection yet; name the folder of pictures to create one from")
-            elif labels is None:
-                raise InputError("a new collection needs grades to learn from: name a CSV file with --labels")
             else:
                 opened = Collection.create(out, images, labels, **options, progress=progress)
         report = opened.fit_report

@@ -13,7 +13,6 @@ from rich.text import Text
 from ordrank._format import format_number, format_percent, pluralize
 from ordrank.cli.terminal import one_line, showable
 from ordrank.collection.types import (
-    BadPicture,
     Evaluation,
     FitReport,
     GradeCount,
@@ -135,7 +134,7 @@ def import_facts(report: ImportReport) -> dict[str, str]:
 
 def _files(report: ImportReport) -> str:
     """Return what became of the files."""
-    copies = sum(map(_is_harmless_duplicate, report.bad))
+    copies = sum(bad.duplicate_of is not None for bad in report.bad)
     parts = [f"{report.read} read", f"{report.known} known and unchanged"]
     if copies:
         parts.append(pluralize(copies, "copy of another", "copies of others"))
@@ -144,10 +143,6 @@ def _files(report: ImportReport) -> str:
     if report.ignored:
         parts.append(f"{report.ignored} ignored (no suffix of a picture)")
     return ", ".join(parts) if any((report.read, report.known, report.bad, report.ignored)) else "none read"
-
-
-def _is_harmless_duplicate(bad: BadPicture) -> bool:
-    return bad.reason.startswith("has the same content as") and bad.reason.endswith("is kept once")
 
 
 def model_facts(model: Mapping[str, Any]) -> dict[str, str]:
@@ -233,7 +228,7 @@ def show_scores(screen: Screen, scores: Evaluation) -> None:
         ("Kendall's τ ↑", f"{scores.tau:.3f}", "0 for chance, 1 at best"),
     ]
     cells = ([screen.text(name), screen.text(value, "bold"), screen.text(other, "dim")] for name, value, other in rows)
-    screen.console.print(screen.table(("score", "found", "to compare"), cells, left=(0, 2)))
+    screen.console.print(screen.table(("score", "value", "reference"), cells, left=(0, 2)))
 
 
 def _has_many_grades(scores: Evaluation) -> bool:

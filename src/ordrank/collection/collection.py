@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank.collection import html_report
-from ordrank.collection.database import check_exists, is_collection
+from ordrank.collection.database import check_exists, content_sha256, is_collection
 from ordrank.collection.info import describe_collection
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.queries import Query, QueryReader
@@ -95,7 +95,9 @@ class Collection:
         return is_collection(Path(directory))
 
     @classmethod
-    def create(cls, directory: PathLike, images: PathLike, labels: LabelsLike, **options: Unpack[FitOptions]) -> Self:
+    def create(
+        cls, directory: PathLike, images: PathLike, labels: LabelsLike | None = None, **options: Unpack[FitOptions]
+    ) -> Self:
         """Create a collection from a folder of pictures and their grades, and train it.
 
         Parameters and options are those of :meth:`fit`; ``features`` is ``"pixels"`` by default. If it is interrupted,
@@ -355,7 +357,7 @@ class Collection:
     def sha256(self, picture: int) -> str:
         """Return the SHA-256 of a picture's content."""
         snapshot = self._live.current()
-        return snapshot.images.sha256[snapshot.row_of(picture)].removeprefix("outdated ")
+        return content_sha256(snapshot.images.sha256[snapshot.row_of(picture)])
 
     def thumbnail(self, picture: int) -> bytes:
         """Return a picture as a JPEG of at most 128 pixels in width and height."""

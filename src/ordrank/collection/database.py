@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -65,7 +66,7 @@ def check_exists(directory: Path) -> None:
     """Raise CollectionError if the directory holds no collection."""
     if not is_collection(directory):
         raise CollectionError(
-            f"{directory} is not a collection; create one with `ordrank fit IMAGES --out {directory}`"
+            f"{directory} is not a collection; create one with `ordrank fit IMAGES --labels CSV --out {directory}`"
         )
 
 
@@ -75,8 +76,11 @@ def connect(file: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
 
 
-def connect_to_read(file: Path) -> sqlite3.Connection:
-    """Connect for reading, also where the directory is read-only or full and SQLite cannot create its shared memory."""
+def connect_to_read(file: Path) -> tuple[sqlite3.Connection, bool]:
+    """Connect for reading, also where the directory is read-only or full and SQLite cannot create its shared memory.
+
+    Return also whether the connection sees changes by others; in such a directory it does not.
+    """
     connection = connect(file, "ro")
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -85,8 +89,8 @@ def connect_to_read(file: Path) -> sqlite3.Connection:
         leftover = file.with_name(f"{file.name}-wal")
         if error.sqlite_errorcode & 0xFF not in _UNWRITABLE or (leftover.exists() and leftover.stat().st_size):
             raise
-        return connect(file, "ro&immutable=1")
-    return connection
+        return connect(file, "ro&immutable=1"), False
+    return connection, True
 
 
 _RESTORE = "restore that file from a copy, or create the collection again in another directory"
@@ -158,6 +162,17 @@ def is_text(name: str) -> bool:
 def as_text(path: str) -> str:
     """Return a path as text for SQLite, with bytes that are not UTF-8 escaped."""
     return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def content_sha256(stored: str) -> str:
+    """Return the SHA-256 in the column of that name, which is marked where the file holds other content by now."""
+    return stored.rpartition(" ")[2]
+
+
+def path_exists(text: str) -> bool:
+    """Return whether there is a file at a path that was stored by :func:`as_text`."""
+    escaped = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), os.fsencode(text))
+    return os.path.exists(text) or os.path.exists(escaped)
 
 
 def encode_vector(vector: NDArray[np.float32]) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._io import temporary_name
+from ordrank.collection.database import content_sha256
 from ordrank.collection.model_file import current_model
 from ordrank.collection.store import Store, read_store
 from ordrank.collection.types import Header, ImageRow
@@ -52,7 +53,7 @@ def cells(header: Header, row: ImageRow) -> list[Any]:
     def cell(grade: float | None) -> float | str | None:
         return grade if grade is None or header.order is None else header.format_grade(grade)
 
-    return [row.name, row.path, row.sha256, row.width, row.height, cell(row.grade), cell(row.estimate)]
+    return [row.name, row.path, content_sha256(row.sha256), row.width, row.height, cell(row.grade), cell(row.estimate)]
 
 
 def _is_export(file: Path) -> bool:

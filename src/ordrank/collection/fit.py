@@ -67,7 +67,10 @@ class Labels:
             if unknown:
                 counted = pluralize(len(unknown), "picture that is", "pictures that are")
                 raise InputError(f"labels name {counted} not in the folder or the collection, first {unknown[0]!r}")
-            return {name: header.parse_grade(str(grade)) for name, grade in self.source.items()}
+            grades = {name: header.parse_grade(str(grade)) for name, grade in self.source.items()}
+            if at_least_two and len(set(grades.values())) < 2:
+                raise InputError("an order needs two different grades; labels hold fewer")
+            return grades
         return read_grades(
             Path(self.source),
             set(known),
@@ -104,14 +107,15 @@ def fit_collection(
     listing = Listing((), (), 0) if images is None else list_pictures(images)
     header, known, extractor = _existing(directory, source, features)
     if header is None:
+        if source is None:
+            raise InputError("a new collection needs grades to learn from: name a CSV file with --labels")
         extractor = find_extractor(DEFAULT_FEATURES) if extractor is None else extractor
         new = Header(extractor.name, extractor.fingerprint, extractor.dim, names)
     else:
         new = header
     grades = _read_labels(source, new, listing, known, at_least_two=new.model is None)
     with write_store(directory, None if header else new) as store:
-        report, before = ImportReport(), store.grades_by_name()
-        regraded = {name: grade for name, grade in grades.items() if name in before}
+        report, before = ImportReport(), store.named_grades()
         if listing.files:
             extractor = extractor_of(directory, store.header, extractor)
             if extractor.name != store.header.extractor:
@@ -119,11 +123,13 @@ def fit_collection(
             with _training_imported(), _reader(n_jobs, scheduler, workers) as read:
                 report = import_pictures(store, listing, extractor, grades, read, progress)
         check_report(report, n_pictures=len(store), strict=strict)
-        _check_grades(store.grades_by_name() | regraded, report)
+        regraded = _grades_of_known(store, before, grades)
+        imported = dict(store.named_grades().values())
+        _check_grades(imported | regraded, report)
         store.set_grades(regraded)
-        report = replace(report, regraded=_count_regraded(before, grades))
+        report = replace(report, regraded=_count_regraded(store, before))
         if images is not None:
-            report = replace(report, missing=len(before.keys() - {found.name for found in listing.files}))
+            report = replace(report, missing=len(imported.keys() - {found.name for found in listing.files}))
         progress("learning a distance", 0, 0)
         from ordrank.collection.train import train
 
@@ -146,14 +152,15 @@ def add_pictures(
     from ordrank.collection.train import picture_embedder
 
     with write_store(directory) as store:
-        before, embed = store.grades_by_name(), picture_embedder(store)
+        before, embed = store.named_grades(), picture_embedder(store)
         with _reader(n_jobs, None, None) as read:
             report = import_pictures(
                 store, listing, extractor_of(directory, store.header), grades, read, progress, embed
             )
-        store.set_grades({name: grade for name, grade in grades.items() if name in before})
-        report = replace(report, regraded=_count_regraded(before, grades))
-        _update_new_estimates(store, {found.name for found in listing.files})
+        store.set_grades(_grades_of_known(store, before, grades))
+        report = replace(report, regraded=_count_regraded(store, before))
+        if grades:
+            _update_new_estimates(store, {found.name for found in listing.files})
     check_report(report, n_pictures=None, strict=strict)
     return report
 
@@ -226,13 +233,12 @@ def _reader(n_jobs: int, scheduler: str | None, workers: int | None) -> Iterator
 
 
 def _update_new_estimates(store: Store, names: set[str]) -> None:
-    """Estimate ungraded new pictures again with the votes of graded ones that were added with them.
+    """Estimate ungraded new pictures again with the votes of all grades that were added with them.
 
     The result then does not depend on the order of the files or on interrupts.
     """
-    rows = [row for row in store.rows() if row.name in names]
-    ungraded = [row.id for row in rows if row.grade is None]
-    if 0 < len(ungraded) < len(rows):
+    ungraded = [row.id for row in store.rows() if row.name in names and row.grade is None]
+    if ungraded:
         from ordrank.collection.train import update_estimates
 
         update_estimates(store, ungraded)
@@ -247,6 +253,25 @@ def _check_grades(grades: Mapping[str, float | None], report: ImportReport) -> N
         raise BadPicturesError(f"{counted}{same}; an order needs two different grades", report.bad)
 
 
-def _count_regraded(before: Mapping[str, float | None], grades: Mapping[str, float]) -> int:
+def _grades_of_known(
+    store: Store, before: Mapping[int, tuple[str, float | None]], grades: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the grades of pictures that were known before the import, by their present names.
+
+    A grade under the old name of a renamed picture holds unless its new name has one too.
+    """
+    present, known = store.named_grades(), {}
+    for picture, (old_name, _) in before.items():
+        name = present[picture][0] if picture in present else None
+        if name is not None and old_name in grades:
+            known[name] = grades.get(name, grades[old_name])
+    return known
+
+
+def _count_regraded(store: Store, before: Mapping[int, tuple[str, float | None]]) -> int:
     """Count the pictures that had another grade before."""
-    return sum(before.get(name) not in (None, grade) for name, grade in grades.items())
+    present = store.named_grades()
+    return sum(
+        grade is not None and picture in present and present[picture][1] != grade
+        for picture, (_, grade) in before.items()
+    )

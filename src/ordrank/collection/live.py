@@ -45,6 +45,7 @@ class LiveSnapshot:
         self._refreshing = Lock()
         self._watcher: sqlite3.Connection | None = None
         self._inode = self._n_watchers = 0
+        self._stamps: tuple[tuple[int, int], ...] | None = None  # of a database whose changes the watcher cannot see
         self._version: tuple[int, int] | None = None
         self._idle: deque[tuple[int, Store]] = deque()
 
@@ -108,12 +109,21 @@ class LiveSnapshot:
         """Return numbers that change when another connection has committed, or the file was replaced."""
         check_exists(self._directory)
         inode = inode_of(self._directory)
-        if inode != self._inode:
+        if inode != self._inode or (self._stamps is not None and self._stamps != self._file_stamps()):
             self._stop_watching()
         if self._watcher is None:
-            self._watcher, self._inode = connect_to_read(self._directory / DATABASE), inode
+            stamps = self._file_stamps()
+            self._watcher, sees_changes = connect_to_read(self._directory / DATABASE)
+            self._inode, self._stamps = inode, None if sees_changes else stamps
             self._n_watchers += 1  # data_version is relative to a connection
         return self._n_watchers, int(self._watcher.execute("PRAGMA data_version").fetchone()[0])
+
+    def _file_stamps(self) -> tuple[tuple[int, int], ...]:
+        """Return size and modification time of the database and, if there is one, of its write-ahead log."""
+        files = (self._directory / DATABASE, self._directory / f"{DATABASE}-wal")
+        return tuple(
+            (status.st_size, status.st_mtime_ns) for status in (file.stat() for file in files if file.exists())
+        )
 
     def _stop_watching(self) -> None:
         if self._watcher is not None:

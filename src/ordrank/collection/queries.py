@@ -65,7 +65,8 @@ class QueryReader:
         vector = None if snapshot.space is None else snapshot.space.vector(row)
         if vector is None:
             with self._live.reading(picture) as store:
-                vector = store.embedding(picture)
+                # A newer model than that of the snapshot may have embedded it since; a cluster checks that none has.
+                vector = store.embedding(picture) if snapshot.space is None else None
                 if vector is None:
                     vector = snapshot.trained_model.embed(store.feature_vector(picture)[None])[0]
         return EmbeddedQuery(name, vector, id=picture)

@@ -87,9 +87,10 @@ class Store:
             named = ", ".join(map(repr, unknown))
             raise InputError(f"nothing was removed: {self.directory} has no picture named {named}{hint}")
 
-    def grades_by_name(self) -> dict[str, float | None]:
-        """Return the given grades of all pictures."""
-        return dict(self._connection.execute("SELECT name, grade FROM pictures"))
+    def named_grades(self) -> dict[int, tuple[str, float | None]]:
+        """Return the name and the given grade of all pictures, by id."""
+        rows = self._connection.execute("SELECT id, name, grade FROM pictures")
+        return {picture: (name, grade) for picture, name, grade in rows}
 
     def rows(self, ids: Iterable[int] | None = None) -> list[ImageRow]:
         """Return all pictures by ascending id, or the given ones in the given order."""
@@ -120,10 +121,10 @@ class Store:
         """Return the grades (n,) of all pictures by ascending id; NaN where none was given."""
         return float_table(self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall(), 1)[:, 0]
 
-    def features(self, rows_per_block: int = _BLOCK_ROWS) -> Iterator[NDArray[np.float32]]:
+    def features(self) -> Iterator[NDArray[np.float32]]:
         """Yield the feature vectors of all pictures by ascending id, in blocks (b, dim)."""
         found = self._connection.execute("SELECT vector FROM features ORDER BY id")
-        while block := found.fetchmany(rows_per_block):
+        while block := found.fetchmany(_BLOCK_ROWS):
             yield decode_vectors([blob for (blob,) in block], self.header.dim)
 
     def feature_vector(self, picture: int) -> NDArray[np.float32]:
@@ -318,14 +319,14 @@ def put_embedding(cursor: sqlite3.Cursor, picture: int, vector: NDArray[np.float
 def open_store(directory: Path) -> Store:
     """Open a collection for repeated reading; each statement sees the latest state."""
     check_exists(directory)
-    return Store(directory, connect_to_read(directory / DATABASE))
+    return Store(directory, connect_to_read(directory / DATABASE)[0])
 
 
 @contextmanager
 def read_store(directory: Path) -> Iterator[Store]:
     """Open a collection for reading, in one consistent state whatever a writer does meanwhile."""
     check_exists(directory)
-    with translate_errors(directory), closing(connect_to_read(directory / DATABASE)) as connection:
+    with translate_errors(directory), closing(connect_to_read(directory / DATABASE)[0]) as connection:
         connection.execute("BEGIN")
         yield Store(directory, connection)
 

@@ -56,12 +56,13 @@ class Header:
 
     def parse_grade(self, text: str) -> float:
         """Return the number of a grade that a user wrote. Raise InputError if it is not a grade of this collection."""
+        text = text.strip()
         if self.order is not None:
             if text not in self.order:
                 raise InputError(f"{text} is not a grade of this collection; its grades are {', '.join(self.order)}")
             return float(self.order.index(text))
         try:
-            value = float(text)
+            value = np.nan if "_" in text else float(text)  # float() accepts 1_000
         except ValueError:
             value = np.nan
         if not np.isfinite(value):
@@ -102,10 +103,14 @@ class EmbeddedBatch:
 
 @dataclass(frozen=True)
 class BadPicture:
-    """A file that could not be used; the reason continues a sentence that begins with its name."""
+    """A file that could not be used; the reason continues a sentence that begins with its name.
+
+    ``duplicate_of`` names a picture with the same content and no other grade: nothing is lost without the file.
+    """
 
     name: str
     reason: str
+    duplicate_of: str | None = None
 
 
 # Results -----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ordrank._format import pluralize
 from ordrank._protocols import Extractor
 from ordrank.collection.database import as_text
 from ordrank.collection.ingest.image_folder import FoundPicture, Listing
@@ -62,13 +63,16 @@ def import_pictures(
 
 
 def check_report(report: ImportReport, *, n_pictures: int | None, strict: bool) -> None:
-    """Raise BadPicturesError if the collection is empty, or with ``strict`` if any file could not be used."""
+    """Raise BadPicturesError if the collection is empty, or with ``strict`` if a file could not be used.
+
+    Nothing is lost without a duplicate, so that it is not counted.
+    """
     if n_pictures == 0:
         first = f" {report.bad[0].name} {report.bad[0].reason}." if report.bad else ""
         raise BadPicturesError("none of the files could be read as a picture." + first, report.bad)
-    if strict and report.bad:
-        counted = "1 file" if len(report.bad) == 1 else f"{len(report.bad)} files"
-        raise BadPicturesError(f"{counted} cannot be used", report.bad)
+    unusable = tuple(bad for bad in report.bad if bad.duplicate_of is None)
+    if strict and unusable:
+        raise BadPicturesError(f"{pluralize(len(unusable), 'file')} cannot be used", unusable)
 
 
 def extractor_of(directory: Path, header: Header, given: Extractor | None = None) -> Extractor:

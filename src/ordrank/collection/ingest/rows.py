@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Mapping, MutableSet, Sequence
 from pathlib import Path
 
 from ordrank.collection import change_log
-from ordrank.collection.database import as_text, encode_vector
+from ordrank.collection.database import as_text, encode_vector, path_exists
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.store import Store, put_embedding
 from ordrank.collection.types import BadPicture, EmbeddedBatch
 
-# A picture whose file holds other content by now is marked, so that its old content can be added under another name.
-_MARK_OUTDATED = "UPDATE pictures SET sha256 = 'outdated ' || sha256 WHERE id = ?"
+# A picture whose file holds other content by now is marked, so that its old content can be added under another name,
+# and with its id, so that the same content can be outdated more than once.
+_MARK_OUTDATED = "UPDATE pictures SET sha256 = 'outdated ' || id || ' ' || sha256 WHERE id = ?"
+_REPLACE = (
+    "UPDATE pictures SET path = ?, sha256 = ?, size = ?, mtime_ns = ?, width = ?, height = ?, grade = ?, "
+    "estimate = NULL WHERE id = ?"
+)
+_INSERT = "INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, NULL)"
 
 
 def add_rows(
@@ -57,10 +62,10 @@ def add_rows(
         for i, picture in enumerate(pictures):
             outdated.discard(picture.name)
             path = as_text(str(paths[picture.name]))
-            reason = None if replace_same_name else _name_conflict(store, picture, path)
-            reason = reason or _duplicate(store, cursor, picture, grades, outdated)
-            if reason is not None:
-                bad.append(BadPicture(picture.name, reason))
+            problem = None if replace_same_name else _name_conflict(store, picture, path)
+            problem = problem or _duplicate(store, cursor, picture, grades, outdated)
+            if problem is not None:
+                bad.append(problem)
                 continue
             row = _insert(store, cursor, picture, path, grades.get(picture.name))
             if embedded is not None:
@@ -68,12 +73,13 @@ def add_rows(
     return bad
 
 
-def _name_conflict(store: Store, picture: ReadPicture, path: str) -> str | None:
+def _name_conflict(store: Store, picture: ReadPicture, path: str) -> BadPicture | None:
     """Return why a picture cannot have its name: another one has it, whose file is elsewhere and still exists."""
     known = store.find(picture.name)
-    if known is None or known.path == path or known.sha256 == picture.sha256 or not os.path.exists(known.path):
+    if known is None or known.path == path or known.sha256 == picture.sha256 or not path_exists(known.path):
         return None
-    return f"has the name of another picture of the collection, {known.path}; rename one of them"
+    reason = f"has the name of another picture of the collection, {known.path}; rename one of them"
+    return BadPicture(picture.name, reason)
 
 
 def _duplicate(
@@ -82,12 +88,12 @@ def _duplicate(
     picture: ReadPicture,
     grades: Mapping[str, float],
     outdated: MutableSet[str],
-) -> str | None:
+) -> BadPicture | None:
     """Return why a picture is not added: another one has the same content, and its file still exists."""
     same_content = store.find_content(picture.sha256)
     if same_content is None or same_content.name == picture.name:
         return None
-    gone, is_known = not os.path.exists(same_content.path), store.find(picture.name) is not None
+    gone, is_known = not path_exists(same_content.path), store.find(picture.name) is not None
     if same_content.name in outdated or (gone and is_known):
         cursor.execute(_MARK_OUTDATED, (same_content.id,))
         return None
@@ -97,26 +103,30 @@ def _duplicate(
     cursor.execute("DELETE FROM pictures WHERE name = ?", (picture.name,))  # its file no longer holds that picture
     change_log.forget_removed(cursor)
     given, held = grades.get(picture.name), grades.get(same_content.name, same_content.grade)
+    same = f"has the same content as {same_content.name!r}"
     if given is not None and held is None:
+        change_log.remember_grades(cursor, [(given, same_content.name)])
         cursor.execute("UPDATE pictures SET grade = ?, estimate = NULL WHERE id = ?", (given, same_content.id))
     elif given is not None and given != held:
         shown = f"{store.header.format_grade(given)} instead of {store.header.format_grade(held or 0.0)}"
-        return f"has the same content as {same_content.name!r} but another grade, {shown}; give both the same"
-    return f"has the same content as {same_content.name!r} and is kept once"
+        return BadPicture(picture.name, f"{same} but another grade, {shown}; give both the same")
+    return BadPicture(picture.name, f"{same} and is kept once", duplicate_of=same_content.name)
 
 
 def _insert(store: Store, cursor: sqlite3.Cursor, picture: ReadPicture, path: str, grade: float | None) -> int:
+    """Add a picture, or replace the one of the same name, which keeps its id and, without a new one, its grade."""
     known = store.find(picture.name)
-    if known is not None:
-        cursor.execute("DELETE FROM pictures WHERE id = ?", (known.id,))
-        grade = known.grade if grade is None else grade
-    columns = (picture.sha256, picture.size, picture.mtime_ns, picture.width, picture.height)
-    cursor.execute(
-        "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-        (None if known is None else known.id, picture.name, path, *columns, grade),
-    )
-    row = cursor.lastrowid
-    assert row is not None
-    cursor.execute("INSERT INTO features VALUES (?, ?)", (row, encode_vector(picture.features)))
-    cursor.execute("INSERT INTO thumbnails VALUES (?, ?)", (row, picture.thumbnail))
+    columns = (path, picture.sha256, picture.size, picture.mtime_ns, picture.width, picture.height)
+    if known is None:
+        cursor.execute(_INSERT, (picture.name, *columns, grade))
+        row = cursor.lastrowid
+        assert row is not None
+    else:
+        row, grade = known.id, known.grade if grade is None else grade
+        if grade is not None:
+            change_log.remember_grades(cursor, [(grade, picture.name)])
+        cursor.execute(_REPLACE, (*columns, grade, row))
+        cursor.execute("DELETE FROM embeddings WHERE id = ?", (row,))
+    cursor.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (row, encode_vector(picture.features)))
+    cursor.execute("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", (row, picture.thumbnail))
     return row
