@@ -31,7 +31,7 @@ class TestEveryResponse:
         response = client.request(method, path)
         assert response.status_code == expected
         policy = response.headers["Content-Security-Policy"]
-        for part in ("default-src 'self'", "script-src 'self'", "style-src 'self'", "img-src 'self' blob: data:"):
+        for part in ("default-src 'self';", "script-src 'self';", "style-src 'self';", "img-src 'self';"):
             assert part in policy
         assert "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
@@ -134,12 +134,33 @@ class TestToken:
         guarded.headers["Sec-Fetch-Site"] = "cross-site"
         assert guarded.post(f"{API}/training").status_code == 403
 
-    def test_wrong_login_sets_no_cookie(self, guarded):
+    def test_wrong_login_returns_to_the_page_without_a_cookie(self, guarded):
         response = guarded.get("/", params={"token": "wrong"}, follow_redirects=False)
-        assert response.status_code == 401
+        assert (response.status_code, response.headers["Location"]) == (303, "/?token-rejected")
         assert "Set-Cookie" not in response.headers
-        guarded.cookies.set("ordrank", "wrong")
         assert guarded.get(f"{API}/collection").status_code == 401
+
+    def test_wrong_cookie_is_rejected(self, guarded):
+        guarded.get("/", params={"token": "open sesame"})
+        (name,) = guarded.cookies.keys()
+        headers = {"Cookie": f"{name}=wrong"}
+        assert guarded.get(f"{API}/collection", headers=headers).status_code == 401
+
+    @pytest.mark.parametrize("other", ['theme={"dark": true}', "a,b=c", "=", "x=\xe9"])
+    def test_cookies_of_other_applications_do_not_matter(self, guarded, other):
+        guarded.get("/", params={"token": "open sesame"})
+        (cookie,) = guarded.cookies.items()
+        headers = {"Cookie": f"{other}; {'='.join(cookie)}".encode("latin-1")}
+        assert guarded.get(f"{API}/collection", headers=headers).status_code == 200
+
+    def test_servers_at_two_ports_keep_their_cookies(self, guarded, trained):
+        guarded.get("/", params={"token": "open sesame"})
+        with client_of(trained, token="other token") as other:
+            other.cookies = guarded.cookies  # browsers send cookies to every port of a host
+            other.get("/", params={"token": "other token"})
+            assert other.get(f"{API}/collection").status_code == 200
+            guarded.cookies = other.cookies
+        assert guarded.get(f"{API}/collection").status_code == 200
 
 
 class TestReadOnly:

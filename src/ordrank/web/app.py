@@ -20,7 +20,7 @@ from ordrank.collection.collection import Collection
 from ordrank.errors import InputError
 from ordrank.web.errors import ApiError, add_error_handlers
 from ordrank.web.routes import router
-from ordrank.web.security import API, COOKIE, LOCAL_HOSTS, AccessPolicy, SecurityMiddleware
+from ordrank.web.security import API, LOCAL_HOSTS, AccessPolicy, SecurityMiddleware
 from ordrank.web.shared_state import LocalState, SharedState
 from ordrank.web.uploads import Limits
 
@@ -117,12 +117,11 @@ def _add_page(app: FastAPI, policy: AccessPolicy) -> None:
 def _log_in(request: Request, policy: AccessPolicy, token: str) -> Response:
     """Move the token from the address, where others could read it, to a cookie."""
     if not policy.is_token(token):
-        raise ApiError(401, "this is not the token of this server")
+        return RedirectResponse("/?token-rejected", 303)  # the page asks again
     response = RedirectResponse("/", 303)
     if policy.token is not None:
-        response.set_cookie(
-            COOKIE, policy.cookie, httponly=True, samesite="strict", secure=request.url.scheme == "https"
-        )
+        secure = request.url.scheme == "https"
+        response.set_cookie(policy.cookie_name, policy.cookie, httponly=True, samesite="strict", secure=secure)
     return response
 
 

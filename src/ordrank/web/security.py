@@ -11,20 +11,19 @@ import hmac
 import logging
 from collections.abc import Container
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ordrank.web.errors import CLOSE, ApiError, error_response
 
 API = "/api/v1"
-COOKIE = "ordrank"
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _POLICY = (
-    "default-src 'self'; img-src 'self' blob: data:; script-src 'self'; style-src 'self'; object-src 'none'; "
+    "default-src 'self'; img-src 'self'; script-src 'self'; style-src 'self'; object-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _HEADERS = {
@@ -57,6 +56,11 @@ class AccessPolicy:
         """Cookie derived from the token: cookies are sent to every port of a host, the token must not be."""
         return hmac.new((self.token or "").encode(), b"the page of ordrank", "sha256").hexdigest()
 
+    @property
+    def cookie_name(self) -> str:
+        """Name of the cookie, by the token: servers at other ports of the host must not replace it."""
+        return f"ordrank-{self.cookie[:8]}"
+
     def is_token(self, text: str) -> bool:
         """Return whether a text is the token, in constant time."""
         return self.token is None or hmac.compare_digest(text.encode(), self.token.encode())
@@ -88,11 +92,9 @@ class AccessPolicy:
         return self.token is None or (kind.lower() == "bearer" and self.is_token(text.strip()))
 
     def _has_cookie(self, headers: Headers) -> bool:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return False
-        return found is not None and hmac.compare_digest(found.value.encode(), self.cookie.encode())
+        # Other applications of this host may set cookies that http.cookies would not parse.
+        cookie = cookie_parser(headers.get("cookie", "")).get(self.cookie_name, "")
+        return hmac.compare_digest(cookie.encode(), self.cookie.encode())
 
 
 class SecurityMiddleware:

@@ -13,6 +13,11 @@ def save_grade(page, grade):
     page.get_by_role("button", name="Save").click()
 
 
+def enter_token(page, token):
+    page.get_by_label("Token", exact=True).fill(token)
+    page.get_by_role("button", name="Open").click()
+
+
 def test_a_corrected_grade_survives_a_restart_and_is_trained_on(visit, folder, tmp_path):
     collection = shutil.copytree(folder / "Redness", tmp_path / "Redness")
     with serving(collection) as server:
@@ -51,8 +56,9 @@ def test_a_read_only_page_has_no_grade_form_and_asks_for_the_token(visit, folder
     with serving(folder / "Redness", "--read-only", "--token", "open sesame") as server:
         page = visit(f"{server.url}/", "#picture=2&chosen=3")
         page.errors.allow_status(401)
-        page.get_by_label("Token", exact=True).fill("open sesame")
-        page.get_by_role("button", name="Open").click()
+        enter_token(page, "open says me")
+        expect(page.get_by_text("That was not the token")).to_be_visible()
+        enter_token(page, "open sesame")
         wait_for_result(page)
         expect(page.locator("#panel")).to_be_visible()
         expect(page.locator(".grade-form")).to_have_count(0)

@@ -41,11 +41,11 @@ export async function attempt(task) {
 function promptForToken() {
   const dialog = byId("token");
   if (dialog.open) return;
+  byId("token-error").hidden = !new URLSearchParams(location.search).has("token-rejected"); // by the server
   dialog.querySelector("form").onsubmit = (event) => {
     event.preventDefault();
-    const url = new URL(location.href);
-    url.searchParams.set("token", byId("token-value").value);
-    location.replace(url); // the server sets a cookie
+    const token = encodeURIComponent(byId("token-value").value);
+    location.replace(`?token=${token}${location.hash}`); // the server sets a cookie
   };
   dialog.showModal();
 }
