@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from ordrank.datasets import Fruit, fruit, make_fruit
+from ordrank.datasets import Fruit, make_fruit
 
 
 @pytest.fixture(scope="module")
@@ -104,21 +104,28 @@ def test_scene_is_independent_of_the_size(size: int) -> None:
     assert abs(small - large[::-1]).mean() > 10, "other scenes would pass as well"
 
 
-def test_ripeness_varies_within_grades_that_do_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
-    ripeness: list[float] = []
+def ripening(i: int, n_grades: int, seed: int) -> float:
+    """Return the mean change of picture i, of this many grades, from the first of i grades, almost unripe.
 
-    def record(plant: Any, scene: Any, ripe: float, size: int) -> NDArray[np.uint8]:
-        ripeness.append(ripe)
-        return np.zeros((size, size, 3), dtype=np.uint8)
+    Its plant and its scene do not depend on the number of grades, only its ripeness does.
+    """
+    images = (
+        make_fruit(i + 1, size=16, n_grades=n, n_plants=1, random_state=seed).images[i].astype(np.float64)
+        for n in (n_grades, i)
+    )
+    return float(abs(np.subtract(*images)).mean())
 
-    monkeypatch.setattr(fruit, "paint", record)
-    grade = make_fruit(200, size=8).grade
-    by_grade = [np.array(ripeness)[grade == g] for g in range(5)]
-    for lower, upper in pairwise(by_grade):
-        assert lower.max() < upper.min()
-    assert min(values.std() for values in by_grade) > 0.02
-    assert by_grade[0].min() > 0
-    assert by_grade[-1].max() < 1
+
+def test_ripeness_varies_within_grades_that_do_not_overlap() -> None:
+    """Of five grades, grade j is riper than j/5 and less ripe than (j + 1)/5."""
+    positions = []
+    for seed, i in product(range(2), range(10, 15)):
+        grade, found = i % 5, ripening(i, 5, seed)
+        lowest = ripening(i, -(-5 * (i + 1) // grade), seed) if grade > 0 else 0.0
+        highest = ripening(i, 5 * i // (grade + 1), seed) if grade < 4 else np.inf
+        assert lowest < found < highest
+        positions += [(found - lowest) / (highest - lowest)] if 0 < grade < 4 else []
+    assert np.std(positions) > 0.05
 
 
 def test_greenness_decreases_with_the_grade(data: Fruit) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 
@@ -15,6 +16,7 @@ from ordrank.errors import InputError, NeighborsCappedWarning
 from ordrank.estimators._defaults import Defaults
 from ordrank.estimators._labels import ordinal_labels
 from ordrank.estimators._out_of_fold import held_out_neighbors
+from ordrank.neighbors import k_nearest
 from ordrank.neighbors.voting import vote_weights, weighted_median
 
 
@@ -76,18 +78,17 @@ class TestSelectionOfVotes:
         ranker = OrdinalRanker().fit(*graded)
         assert (ranker.n_neighbors_, ranker.weights_) == (30, "distance")
 
-    def test_folds_are_fitted_with_the_unlabelled_samples(self, graded, monkeypatch):
-        seen = []
-        fit = OrdinalMetric.fit
-        monkeypatch.setattr(
-            OrdinalMetric,
-            "fit",
-            lambda self, X, y, unlabeled=None: seen.append(unlabeled is not None) or fit(self, X, y, unlabeled),
-        )
+    def test_folds_are_fitted_with_the_unlabelled_samples(self, graded):
         X, y = graded
-        OrdinalRanker(make_pipeline(PCA(3), OrdinalMetric())).fit(X, y, unlabeled=X + 0.1)
-        assert seen
-        assert all(seen)
+        settings = {"kernel": "rbf", "sharpness": 0.5, "alpha": 1e-3, "nu": 100.0}
+        pipeline = make_pipeline(PCA(3), OrdinalMetric(**settings))
+        found = held_out_neighbors(pipeline, X, X, ordinal_labels(y, None), X + 0.1, None, 5)
+        for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
+            pca = PCA(3).fit(X[train])
+            metric = OrdinalMetric(**settings).fit(pca.transform(X[train]), y[train], pca.transform(X + 0.1))
+            points, queries = (metric.transform(pca.transform(X[rows])) for rows in (train, test))
+            _, distances = k_nearest(points, queries, 5)
+            np.testing.assert_allclose(found.distances[test], distances)
 
     def test_weights_are_selected_with_all_neighbours_that_vote(self):
         rng = np.random.default_rng(0)
