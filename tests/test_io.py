@@ -3,7 +3,7 @@ import pytest
 from ordrank._io import write_files
 
 
-def test_files_are_whole_or_not_there(tmp_path, monkeypatch):
+def test_files_are_written_completely_or_not_at_all(tmp_path, monkeypatch):
     write_files(tmp_path, {"a.txt": b"old"})
 
     def full_disk(descriptor):

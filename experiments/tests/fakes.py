@@ -64,7 +64,7 @@ def write_retinamnist(folder):
     np.savez(folder / "retinamnist" / "retinamnist.npz", **arrays)
 
 
-def assert_refused(result, complaint):
+def assert_rejected(result, complaint):
     """Assert that a command reported the complaint and exited with 1."""
     assert result.exit_code == 1
     assert complaint in result.stderr.replace("\n", " ")

@@ -10,7 +10,7 @@ from ordrank_experiments.method import BaselineFailedError, Method, MethodResult
 from ordrank_experiments.own_methods import own_methods
 from typer.testing import CliRunner
 
-from experiments.tests.fakes import assert_refused, write_fgnet, write_tables
+from experiments.tests.fakes import assert_rejected, write_fgnet, write_tables
 from ordrank.cli import app
 
 
@@ -153,9 +153,9 @@ def test_subjects_are_scored_only_if_shared(data, tmp_path, quick, monkeypatch):
         (["all", "--repeats", "1"], "repeats must be at least 2"),
     ],
 )
-def test_wrong_input_is_one_sentence_and_exit_1(arguments, complaint, tmp_path, monkeypatch):
+def test_wrong_input_exits_1_with_one_sentence(arguments, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert_refused(run(*arguments), complaint)
+    assert_rejected(run(*arguments), complaint)
     assert not (tmp_path / "comparison").exists()
 
 

@@ -146,7 +146,7 @@ class TestCommand:
         assert run("--out", tmp_path).exit_code == 1
         assert (tmp_path / "report.html").is_symlink()
 
-    def test_wrong_numbers_are_one_sentence_and_exit_1(self, tmp_path):
+    def test_wrong_numbers_exit_1_with_one_sentence(self, tmp_path):
         result = run("--out", tmp_path / "none", pictures=3)
         assert result.exit_code == 1
         assert result.stderr.strip().splitlines()[-1].startswith("ordrank: the demonstration needs at least 60")

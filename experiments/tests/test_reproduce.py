@@ -10,7 +10,7 @@ from ordrank_experiments.reproduce import prepare
 from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
-from experiments.tests.fakes import assert_refused, write_fgnet, write_umist
+from experiments.tests.fakes import assert_rejected, write_fgnet, write_umist
 from ordrank import CMDSMetric
 from ordrank.cli import app
 
@@ -79,20 +79,20 @@ def test_figures_of_umist(data, quick):
         (["all", "--repeats", "1"], "repeats must be at least 2"),
     ],
 )
-def test_wrong_input_is_one_sentence_and_exit_1(arguments, complaint, tmp_path, monkeypatch):
+def test_wrong_input_exits_1_with_one_sentence(arguments, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert_refused(run(*arguments), complaint)
+    assert_rejected(run(*arguments), complaint)
     assert not (tmp_path / "reproduction").exists()
 
 
 def test_zero_jobs_is_an_error(tmp_path):
     result = CliRunner().invoke(app, ["reproduce", "all", "--jobs", "0", "--out", str(tmp_path / "out")])
-    assert_refused(result, "jobs must be a number of processes")
+    assert_rejected(result, "jobs must be a number of processes")
 
 
 def test_without_data_the_message_names_the_variable(tmp_path, monkeypatch):
     monkeypatch.delenv("ORDRANK_DATA", raising=False)
-    assert_refused(run("umist", "--out", tmp_path / "out"), "set ORDRANK_DATA")
+    assert_rejected(run("umist", "--out", tmp_path / "out"), "set ORDRANK_DATA")
 
 
 def test_no_step_of_the_published_size_is_accepted_on_raw_landmarks(data_dir):

@@ -106,7 +106,7 @@ def test_all_forms_of_the_distance_agree(metric, graded):
 
 
 @pytest.mark.parametrize("shape", [(3, 6), (3, 3, 6), (3, 2, 5)])
-def test_pairs_of_another_shape_are_refused(metric, graded, shape):
+def test_pairs_of_another_shape_are_rejected(metric, graded, shape):
     metric.fit(*graded)
     with pytest.raises(ValueError, match=r"pairs must have the shape \(n_pairs, 2, 6\)"):
         metric.pair_distance(np.zeros(shape))

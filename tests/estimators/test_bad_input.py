@@ -29,7 +29,7 @@ def _quiet():
         yield
 
 
-def refuses(estimator, X, y, match):
+def assert_rejects(estimator, X, y, match):
     before = np.array(X, copy=True)
     with pytest.raises(ValueError, match=match):
         estimator.fit(X, y)
@@ -53,39 +53,39 @@ class TestData:
         X, y = graded
         X = X.copy()
         X[3, 2] = value
-        refuses(estimator, X, y, word)
+        assert_rejects(estimator, X, y, word)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     def test_nan_and_infinity_in_labels(self, estimator, graded, value):
         X, y = graded
         y = y.copy()
         y[3] = value
-        refuses(estimator, X, y, "NaN|infinity")
+        assert_rejects(estimator, X, y, "NaN|infinity")
 
     def test_one_label(self, estimator, graded):
-        refuses(estimator, graded[0], np.ones(90), "all 90 samples have the same label")
+        assert_rejects(estimator, graded[0], np.ones(90), "all 90 samples have the same label")
 
     def test_text_labels(self, estimator, graded):
-        refuses(estimator, graded[0], np.array(["good", "bad", "ugly"] * 30), "ordered pandas categorical")
+        assert_rejects(estimator, graded[0], np.array(["good", "bad", "ugly"] * 30), "ordered pandas categorical")
 
     def test_text_labels_of_digits(self, estimator, graded):
-        refuses(estimator, graded[0], np.array(["1", "2", "10"] * 30), "ordered pandas categorical")
-        refuses(estimator, graded[0], np.array([1, 2, "10"] * 30, dtype=object), "'10'")
+        assert_rejects(estimator, graded[0], np.array(["1", "2", "10"] * 30), "ordered pandas categorical")
+        assert_rejects(estimator, graded[0], np.array([1, 2, "10"] * 30, dtype=object), "'10'")
 
     def test_categories_without_an_order(self, estimator, graded):
         names = pd.Categorical(["good", "bad", "ugly"] * 30)
-        refuses(estimator, graded[0], names, "categorical without an order")
+        assert_rejects(estimator, graded[0], names, "categorical without an order")
 
     def test_missing_categories(self, estimator, graded):
         names = pd.Categorical(["good", "bad", None] * 30, categories=["bad", "good"], ordered=True)
-        refuses(estimator, graded[0], names, "30 missing grades")
+        assert_rejects(estimator, graded[0], names, "30 missing grades")
 
     def test_mismatched_lengths(self, estimator, graded):
         X, y = graded
-        refuses(estimator, X, y[:-1], "inconsistent numbers of samples")
+        assert_rejects(estimator, X, y[:-1], "inconsistent numbers of samples")
 
     def test_one_sample(self, estimator):
-        refuses(estimator, [[1.0, 2.0]], [1], "1 sample")
+        assert_rejects(estimator, [[1.0, 2.0]], [1], "1 sample")
 
     def test_two_samples(self, estimator):
         X = np.array([[0.0, 0.0], [1.0, 0.0]])
@@ -120,13 +120,13 @@ class TestData:
 @pytest.mark.parametrize("estimator", METRICS, ids=repr)
 class TestMetrics:
     def test_identical_samples(self, estimator):
-        refuses(estimator, np.ones((10, 3)), np.arange(10) % 2, "all samples are identical")
+        assert_rejects(estimator, np.ones((10, 3)), np.arange(10) % 2, "all samples are identical")
 
     def test_features_too_large_to_square(self, estimator, graded):
         X, y = graded
-        refuses(estimator, X * 1e100, y, "scale them")
-        refuses(estimator, X * 1e-100, y, "scale them")
-        refuses(estimator, (X * 1e20).astype(np.float32), y, "scale them")
+        assert_rejects(estimator, X * 1e100, y, "scale them")
+        assert_rejects(estimator, X * 1e-100, y, "scale them")
+        assert_rejects(estimator, (X * 1e20).astype(np.float32), y, "scale them")
 
     def test_few_samples_of_every_label_are_reported(self, estimator, graded):
         X, _ = graded

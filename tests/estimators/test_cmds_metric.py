@@ -143,7 +143,7 @@ class TestOwnLabelDistances:
         np.testing.assert_allclose(squared_distances(metric.label_positions_), own**2, atol=1e-9)
         assert metric.negative_mass_ == 0
 
-    def test_are_refused_if_not_euclidean(self, graded):
+    def test_are_rejected_if_not_euclidean(self, graded):
         with pytest.raises(NotEuclideanError, match="repair='cailliez'"):
             CMDSMetric(label_distances=self.triangle).fit(*graded)
 
@@ -155,12 +155,12 @@ class TestOwnLabelDistances:
         assert metric.label_repair_.relative_change > 0
         assert metric.negative_mass_ > 0.05
 
-    def test_of_another_size_are_refused(self, graded):
+    def test_of_another_size_are_rejected(self, graded):
         with pytest.raises(InputError, match="label_distances is 2 × 2, but y has 3 distinct labels"):
             CMDSMetric(label_distances=[[0, 1], [1, 0]]).fit(*graded)
 
 
-def test_beta_that_gives_no_edm_is_refused(graded):
+def test_beta_that_gives_no_edm_is_rejected(graded):
     with pytest.raises(NotEuclideanError, match="Use beta >= 0"):
         CMDSMetric(beta=-0.5).fit(*graded)
 

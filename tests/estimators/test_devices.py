@@ -126,7 +126,7 @@ def test_invalid_tensors_have_a_clear_error(backend, graded, change, complaint, 
 
 
 @pytest.mark.parametrize("kind", ["fast", "ordinal"])
-def test_queries_with_other_features_are_refused(backend, graded, kind):
+def test_queries_with_other_features_are_rejected(backend, graded, kind):
     X = put(graded[0], backend)
     metric = fitted(clone(METRICS[kind]), X, graded[1])
     with pytest.raises(ValueError, match="expecting 6 features"):
@@ -286,7 +286,7 @@ def test_rankers_have_clear_errors_for_invalid_tensors(backend, graded, ranker, 
         clone(ranker).fit(X, y)
 
 
-def test_rankers_refuse_queries_with_other_features(backend, graded):
+def test_rankers_reject_queries_with_other_features(backend, graded):
     ranker = OrdinalRanker(n_neighbors=3).fit(put(graded[0], backend), graded[1])
     with pytest.raises(ValueError, match="expecting 6 features"):
         ranker.predict(put(graded[0][:, :5], backend))
@@ -297,7 +297,7 @@ def test_rankers_refuse_queries_with_other_features(backend, graded):
 
 @pytest.mark.parametrize("device", ["gpu", 0, "cuda0"])
 @pytest.mark.parametrize("metric", [CMDSMetric(), OrdinalMetric()])
-def test_unknown_devices_are_refused(graded, metric, device):
+def test_unknown_devices_are_rejected(graded, metric, device):
     with pytest.raises(InputError, match="device must be None, 'cpu' or 'cuda'"):
         clone(metric).set_params(device=device).fit(*graded)
 

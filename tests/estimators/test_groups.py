@@ -149,7 +149,7 @@ def test_many_samples_use_groups_of_the_drawn_ones(monkeypatch):
         (np.array(["a", *range(95)], dtype=object), "different types"),
     ],
 )
-def test_invalid_groups_are_refused(estimator, groups, message):
+def test_invalid_groups_are_rejected(estimator, groups, message):
     X, grade, _ = people()
     with pytest.raises((InputError, ValueError), match=message):
         estimator.fit(X, grade, groups=groups)

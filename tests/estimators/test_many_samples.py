@@ -84,7 +84,7 @@ def test_a_map_solved_in_blocks_equals_the_one_solved_at_once(kind, others, nu):
 
 
 @pytest.mark.parametrize("others", [0, 300])
-def test_selection_on_some_samples_serves_all(others, request):
+def test_hyperparameters_selected_on_a_subset_suit_all_samples(others, request):
     X, y = curved(1600, lambda t: np.floor(5 * t), seed=5)
     unlabeled = X[1600 - others :] if others else None
     # Without rescaling, which is for few samples only.
@@ -212,7 +212,7 @@ def test_nonfinite_values_in_the_last_block_are_found(value, word):
         OrdinalMetric(kernel="linear").fit(X, y)
 
 
-def test_many_duplicates_of_one_sample_are_refused():
+def test_many_duplicates_of_one_sample_are_rejected():
     X, y = np.full((40_000, 30), 0.1, dtype=np.float32), np.arange(40_000) % 2
     with pytest.raises(InputError, match="identical"):
         OrdinalMetric().fit(X, y)

@@ -146,29 +146,29 @@ def test_positions_of_labels_follow_their_distances(graded):
 
 
 @pytest.fixture(params=["auto", *FIXED])
-def lawful(request):
+def metric(request):
     return OrdinalMetric() if request.param == "auto" else clone(FIXED[request.param])
 
 
-def test_invariant_to_translation_scale_and_rotation(lawful, graded):
+def test_invariant_to_translation_scale_and_rotation(metric, graded):
     X, y = graded
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
     moved = 1000 * (X @ rotation) + np.arange(6)
-    expected = distances(clone(lawful).fit(X, y), X)
-    np.testing.assert_allclose(distances(lawful.fit(moved, y), moved), expected, rtol=1e-5)
+    expected = distances(clone(metric).fit(X, y), X)
+    np.testing.assert_allclose(distances(metric.fit(moved, y), moved), expected, rtol=1e-5)
 
 
-def test_invariant_to_shift_and_scale_of_labels(lawful, graded):
+def test_invariant_to_shift_and_scale_of_labels(metric, graded):
     X, y = graded
-    expected = distances(clone(lawful).fit(X, y), X)
-    np.testing.assert_allclose(distances(lawful.fit(X, 7 * y - 100), X), expected, rtol=1e-6)
+    expected = distances(clone(metric).fit(X, y), X)
+    np.testing.assert_allclose(distances(metric.fit(X, 7 * y - 100), X), expected, rtol=1e-6)
 
 
-def test_invariant_to_the_order_of_samples(lawful, graded):
+def test_invariant_to_the_order_of_samples(metric, graded):
     X, y = graded
     order = np.random.default_rng(1).permutation(len(X))
-    expected = distances(clone(lawful).fit(X, y), X)
-    np.testing.assert_allclose(distances(lawful.fit(X[order], y[order]), X), expected, rtol=1e-5)
+    expected = distances(clone(metric).fit(X, y), X)
+    np.testing.assert_allclose(distances(metric.fit(X[order], y[order]), X), expected, rtol=1e-5)
 
 
 def test_an_integer_weight_equals_duplicates(graded):
@@ -280,13 +280,13 @@ def test_invalid_weights_are_named(weights, sentence, graded):
         OrdinalMetric().fit(*graded, sample_weight=weights)
 
 
-def test_weights_of_a_single_label_are_refused(graded):
+def test_weights_of_a_single_label_are_rejected(graded):
     X, y = graded
     with pytest.raises(InputError, match="same label"):
         OrdinalMetric().fit(X, y, sample_weight=(y == 1).astype(float))
 
 
-def test_weights_of_identical_samples_are_refused():
+def test_weights_of_identical_samples_are_rejected():
     X = np.array([[0.0, 0], [0, 0], [1, 1], [2, 0]])
     with pytest.raises(InputError, match="all samples with a positive weight are identical"):
         OrdinalMetric().fit(X, [0, 1, 1, 0], sample_weight=[1, 1, 0, 0])
@@ -323,7 +323,7 @@ def test_pair_distances_of_a_metric_with_feature_names_do_not_warn(graded, recwa
     assert not recwarn.list
 
 
-def test_unlabelled_samples_out_of_range_are_refused(graded):
+def test_unlabelled_samples_out_of_range_are_rejected(graded):
     X, y = graded
     with pytest.raises(InputError, match="overflow or underflow when squared; rescale them"):
         OrdinalMetric().fit(X, y, unlabeled=1e160 * X)
@@ -336,7 +336,7 @@ def test_concurrent_fits_restore_the_number_of_blas_threads(graded):
     assert [library["num_threads"] for library in threadpool_info()] == before
 
 
-def test_labels_out_of_range_are_refused(graded):
+def test_labels_out_of_range_are_rejected(graded):
     X, y = graded
     with pytest.raises(InputError, match="overflow or underflow when squared; rescale them"):
         OrdinalMetric().fit(X, 1e200 * y)

@@ -149,14 +149,14 @@ def test_pipelines_transform_unlabelled_samples():
     np.testing.assert_allclose(pipeline.embedding_, by_hand.transform(head.transform(X[:60])), atol=1e-6)
 
 
-def test_metrics_without_unlabelled_samples_refuse_them(graded):
+def test_metrics_without_unlabelled_samples_reject_them(graded):
     X, y = graded
     with pytest.raises(InputError, match="CMDSMetric does not learn from unlabelled samples; use OrdinalMetric"):
         OrdinalRanker(CMDSMetric()).fit(X, y, unlabeled=X)
 
 
 @pytest.mark.parametrize("estimator", [OrdinalMetric(), OrdinalRanker()], ids=repr)
-def test_invalid_unlabelled_samples_are_refused(estimator, graded):
+def test_invalid_unlabelled_samples_are_rejected(estimator, graded):
     X, y = graded
     with pytest.raises(ValueError, match="features"):
         estimator.fit(X, y, unlabeled=X[:, :3])

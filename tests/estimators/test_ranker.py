@@ -207,7 +207,7 @@ def test_more_neighbours_than_samples_are_capped_with_a_warning():
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "3"])
-def test_an_invalid_k_is_refused(ranker, graded, k):
+def test_an_invalid_k_is_rejected(ranker, graded, k):
     with pytest.raises(ValueError, match="k must be an integer of at least 1"):
         ranker.rank(graded[0], k=k)
 

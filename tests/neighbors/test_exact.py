@@ -41,7 +41,7 @@ def test_equals_brute_force_with_ties_by_index(backend, seed, n, d, block, integ
         np.testing.assert_allclose(host(distances), expected_distances)
 
 
-def hostile(kind, n, rng):
+def adversarial(kind, n, rng):
     """Samples whose distances lose all digits in a low-precision product."""
     points = rng.normal(size=(n, 4))
     if kind == "large offset":
@@ -78,8 +78,8 @@ KINDS = [
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [100, 1300])  # the latter are searched by groups
 @pytest.mark.parametrize("kind", KINDS)
-def test_exact_on_hostile_data(backend, dtype, n, kind):
-    points = hostile(kind, n, np.random.default_rng(0)).astype(dtype)
+def test_exact_on_adversarial_data(backend, dtype, n, kind):
+    points = adversarial(kind, n, np.random.default_rng(0)).astype(dtype)
     there = put(points, backend)
     indices, distances = k_nearest(there, there, 2, exclude_self=True)
     expected, expected_distances = brute_force(points, points, 2, True)
