@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write files into a directory, each under a temporary name first, so that none is ever half-written."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write files into a directory, so that none of them is ever half-written."""
     for name, content in files.items():
-        temporary = temporary_name(directory / name)
-        try:
-            with temporary.open("xb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(directory / name)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replace_when_complete(directory / name) as temporary:
+            temporary.write_bytes(content)
 
 
-def temporary_name(file: Path) -> Path:
-    """Return an unused hidden name in the same directory."""
-    return file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+@contextmanager
+def replace_when_complete(file: Path) -> Iterator[Path]:
+    """Yield an unused hidden name in the same directory; what the block writes there is synced and then renamed."""
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield temporary
+        with temporary.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(file)) from None  # the temporary name means nothing
+    finally:
+        temporary.unlink(missing_ok=True)

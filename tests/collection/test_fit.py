@@ -273,6 +273,13 @@ def test_info_equals_the_content_of_the_collection(trained):
     assert np.isfinite(summary.model["locality"])
 
 
+@pytest.mark.parametrize("features", ["pixels:128", "pixels:512", "hog:512"])
+def test_features_with_too_many_dimensions_are_rejected_before_anything_is_read(drawn, tmp_path, features):
+    with pytest.raises(InputError, match=f"{features} gives .* numbers a picture, more than 16384"):
+        fit(drawn / "pictures", tmp_path / "c", labels=drawn / "grades.csv", features=features, n_jobs=1)
+    assert not (tmp_path / "c").exists()
+
+
 @pytest.mark.parametrize("labels", [None, {}, {"000.png": 1}, {"000.png": 1, "001.png": 1}])
 def test_new_collection_needs_two_grades_before_anything_is_read(drawn, tmp_path, labels):
     with pytest.raises(InputError, match="needs"):

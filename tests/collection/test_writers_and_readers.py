@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ordrank import Collection
 from ordrank.collection.model_file import current_model
 from ordrank.collection.store import read_store, write_store
 from ordrank.errors import CollectionBusyError, CollectionError
@@ -166,6 +167,17 @@ class TestReadOnlyDirectories:
             done, (summary,) = child.end()
         assert (done, summary.pictures) == ("done", 40)
 
+    def test_changes_by_others_are_seen_in_a_read_only_directory(self, read_only):
+        collection = read_only / "collection"
+        with alive(read_twice_without_rights, collection, "005.png") as child:
+            assert child.receive() == "2"
+            for path in (collection, *collection.iterdir()):
+                path.chmod(0o755)
+            with Collection.open(collection) as opened:
+                opened.grade("005.png", "0")
+            child.send("read again")
+            assert child.end() == ("done", "0")
+
     def test_writing_is_rejected_and_changes_nothing(self, read_only):
         collection, folder = read_only / "collection", read_only / "drawn" / "pictures"
         before = content(collection), set(os.listdir(collection))
@@ -191,6 +203,14 @@ class TestReadOnlyDirectories:
         assert (outcome, error) == ("failed", "PermissionError")
         assert str(read_only / "new") in message
         assert not (read_only / "new").exists()
+
+
+def read_twice_without_rights(pipe, collection, name):
+    without_rights(pipe)
+    with Collection.open(collection) as opened:
+        pipe.send(opened.picture(name).grade)
+        pipe.recv()
+        return opened.picture(name).grade
 
 
 def fit_without_rights(pipe, folder, collection, grades):

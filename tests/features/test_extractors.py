@@ -143,9 +143,20 @@ class TestOnnx:
         change_settings(network, scale=127.5)
         second = OnnxNetwork(network).fingerprint
         export_network(network, seed=1, size=32)
-        third = OnnxNetwork(network).fingerprint
-        network.with_name("net.onnx.data").write_bytes(b"external weights")
-        assert len({first, second, third, OnnxNetwork(network).fingerprint}) == 4
+        assert len({first, second, OnnxNetwork(network).fingerprint}) == 3
+
+    @pytest.mark.parametrize("weights", ["net.onnx.data", "weights.bin"])
+    def test_fingerprint_depends_on_external_weights(self, network, weights):
+        save(load(network), network, save_as_external_data=True, location=weights, size_threshold=0)
+        before = OnnxNetwork(network)
+        file = network.with_name(weights)
+        file.write_bytes(np.multiply(np.frombuffer(file.read_bytes(), dtype="<f4"), 2).tobytes())
+        onnx_module._session.cache_clear()
+        after = OnnxNetwork(network)
+        assert before.fingerprint != after.fingerprint
+        file.unlink()
+        with pytest.raises(InputError, match=f"cannot be read with its weights: .*{weights}"):
+            OnnxNetwork(network)
 
     def test_changed_network_is_detected(self, network):
         extractor = pickle.loads(pickle.dumps(OnnxNetwork(network)))
@@ -165,6 +176,7 @@ class TestOnnx:
             ({"std": [1, 0, 1]}, "'std' must be a list of three positive"),
             ({"std": [1, float("nan"), 1]}, "'std' must be"),
             ({"scale": 0}, "'scale' must be a positive number"),
+            ({"scale": 10**400}, "'scale' must be a positive number"),
             ({"layout": "HWC"}, "'layout' must be NCHW or NHWC, not 'HWC'"),
             ({"resize": ["crop"]}, "'resize' must be crop or stretch"),
             ({"output": 3}, "'output' must be the name"),
@@ -176,7 +188,7 @@ class TestOnnx:
         with pytest.raises(InputError, match=rf"net\.json: {sentence}"):
             OnnxNetwork(network)
 
-    @pytest.mark.parametrize("content", ["", "[1, 2]", "{", '{"size": 1e999, "mean": 1, "std": 1}'])
+    @pytest.mark.parametrize("content", ["", "[1, 2]", "{", "[" * 10**5, '{"size": 1e999, "mean": 1, "std": 1}'])
     def test_invalid_json_is_rejected(self, network, content):
         network.with_suffix(".json").write_text(content)
         with pytest.raises(InputError, match=r"net\.json"):

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from ordrank.cli.terminal import plain_errors
+from ordrank.cli.terminal import examples, plain_errors
 
 commands = typer.Typer()
 
@@ -24,8 +24,11 @@ _MAX_WORKERS = 8
 
 
 @commands.command(
-    epilog="Examples: `ordrank serve collection` · `ordrank serve collection --port 0 --open` · "
-    "`ordrank serve collection --host 0.0.0.0 --token TEXT --read-only`"
+    epilog=examples(
+        "ordrank serve collection",
+        "ordrank serve collection --port 0 --open",
+        "ordrank serve collection --host 0.0.0.0 --token TEXT --read-only",
+    )
 )
 def serve(
     collection: Annotated[Path, typer.Argument(help="Directory of the collection.", show_default=False)],

@@ -50,8 +50,8 @@ WriteLock: TypeAlias = Callable[[], AbstractContextManager[object]]
 class Collection:
     """A collection of graded pictures on disk; use :meth:`create` or :meth:`open`.
 
-    Queries are answered from a snapshot in memory, by several threads at once. When another process or a grade has
-    changed the collection, the next query refreshes the snapshot; queries under way finish with the old one.
+    Queries read a snapshot in memory, in several threads at once. When another process or a grade has changed the
+    collection, the next query refreshes the snapshot; queries under way finish with the old one.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class Collection:
         None withdraws the grade, and the estimate of the model takes its place.
         """
         snapshot = self._live.current()  # fail before waiting for other writers
-        value = None if grade is None else snapshot.header.parse_grade(str(grade))
+        value = None if grade is None else snapshot.parse_grade(str(grade))
         picture = int(snapshot.images.ids[snapshot.row_of(picture)])
         with self._write_lock(), self._writing, write_store(self.directory, timeout=_WRITE_TIMEOUT) as store:
             return self._write_grade(store, picture, value)
@@ -253,7 +253,7 @@ class Collection:
     # Queries -----------------------------------------------------------------------------------------------------
 
     def check_trained(self) -> None:
-        """Raise CollectionError if queries cannot be answered: before the first fit, or without any grade."""
+        """Raise CollectionError if there can be no results: before the first fit, or without any grade."""
         _ = self._live.current().searcher
 
     def read_query(self, data: bytes, name: str, *, max_pixels: int | None = None) -> int | QueryPicture:
@@ -316,7 +316,7 @@ class Collection:
 
             snapshot = take_snapshot(self.directory, load_vectors=False)
             searching = cluster_searcher(self.directory, snapshot, scheduler, workers)
-        request.grade_range(snapshot.header)  # fail before decoding, and before a cluster is started
+        snapshot.grade_range(request)  # fail before decoding, and before a cluster is started
         embedded = [self._queries.embed(snapshot, query) for query in queries]
         with searching as searcher:
             return [searcher.rank(query, request) for query in embedded]
@@ -339,13 +339,8 @@ class Collection:
     ) -> PicturePage:
         """Return a page of the pictures, by grade and then by name.
 
-        Parameters
-        ----------
-        grade : str, optional
-            Only those of this grade, given or estimated.
-        given : bool, optional
-            Only those whose grade was given (True) or was not (False).
-        offset, limit : int
+        Only those of a ``grade``, given or estimated, and only those whose grade was ``given`` (True) or was not
+        (False), if these are not None.
         """
         return self._live.current().page(grade, given, offset, limit)
 

@@ -32,7 +32,7 @@ def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, p
     progress(f"evaluating {folds} folds", 0, 0)
     for fold, (train, held_out) in enumerate(_split(true, folds)):
         progress("evaluating", fold, folds)
-        # Held-out pictures are not shown to the fit at all, not even as unlabelled ones.
+        # Held-out pictures are not used as unlabelled ones either.
         shown = np.setdiff1d(np.arange(len(X)), graded[held_out])
         ranker = fit_ranker(X[shown], grades[shown], balanced=balanced)
         estimated[held_out] = ranker.predict(X[graded[held_out]])

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._io import temporary_name
+from ordrank._io import replace_when_complete
 from ordrank.collection.database import content_sha256
 from ordrank.collection.model_file import current_model
 from ordrank.collection.store import Store, read_store
@@ -41,7 +39,7 @@ def export_collection(directory: Path, out: Path) -> int:
     with read_store(directory) as store:
         current_model(directory, store.header)  # embeddings without their model are of no use
         embeddings = store.embeddings()
-        with _replace_when_complete(out) as temporary:
+        with replace_when_complete(out) as temporary:
             blocks = _blocks(store, embeddings.ids, embeddings.vectors)
             write(temporary, store.header, embeddings.vectors.shape[1], blocks)
         return len(embeddings.ids)
@@ -72,22 +70,6 @@ def _blocks(store: Store, ids: NDArray[np.int64], vectors: NDArray[np.float32]) 
     for start in range(0, len(ids), _ROWS_PER_BLOCK):
         rows = slice(start, start + _ROWS_PER_BLOCK)
         yield store.rows(ids[rows].tolist()), vectors[rows]
-
-
-@contextmanager
-def _replace_when_complete(out: Path) -> Iterator[Path]:
-    """Yield a temporary file name that is renamed when the block has succeeded."""
-    temporary = temporary_name(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield temporary
-        temporary.replace(out)
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(out)) from None  # the temporary name means nothing
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _write_csv(file: Path, header: Header, width: int, blocks: Iterator[Block]) -> None:

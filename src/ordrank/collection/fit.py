@@ -22,6 +22,7 @@ from ordrank.collection.ingest.grades_csv import parse_order, read_grades
 from ordrank.collection.ingest.image_folder import Listing, list_pictures
 from ordrank.collection.ingest.importing import Reader, check_report, extractor_of, import_pictures
 from ordrank.collection.ingest.reading import read_pictures
+from ordrank.collection.projection import MAX_FEATURES
 from ordrank.collection.store import BALANCED, FITTED, Store, read_store, write_store
 from ordrank.collection.types import FileStamp, FitReport, Header, ImportReport, Progress, no_progress
 from ordrank.errors import BadPicturesError, CollectionError, InputError
@@ -110,6 +111,10 @@ def fit_collection(
         if source is None:
             raise InputError("a new collection needs grades to learn from: name a CSV file with --labels")
         extractor = find_extractor(DEFAULT_FEATURES) if extractor is None else extractor
+        if extractor.dim > MAX_FEATURES:
+            raise InputError(
+                f"{extractor.name} gives {extractor.dim} numbers a picture, more than {MAX_FEATURES}; use smaller ones"
+            )
         new = Header(extractor.name, extractor.fingerprint, extractor.dim, names)
     else:
         new = header

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ordrank.errors import InputError
 
 MAX_COMPONENTS = 150
+# The scatter matrix of more features would take gigabytes.
+MAX_FEATURES = 16_384
 # Components with less than this share of the leading variance are rounding errors of single precision.
 _RANK = 1e-6
 

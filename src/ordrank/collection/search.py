@@ -123,10 +123,10 @@ class Searcher:
 
     def _filter(self, request: RankRequest, value: float) -> Filter:
         """Return the filter of a request for a query of estimated grade ``value``."""
-        lowest, highest = request.grade_range(self._snapshot.header)
-        labels, nearest = self.estimator.labels, None
+        lowest, highest = self._snapshot.grade_range(request)
+        scale, nearest = self._snapshot.scale, None
         if request.within_grade:
-            nearest = labels, int(nearest_label(labels, np.array([value]))[0])
+            nearest = scale, int(nearest_label(scale, np.array([value]))[0])
         return Filter(lowest=lowest, highest=highest, nearest_to=nearest)
 
     def _ranked(self, picture: int, distance: float, order: float, appearance: float) -> RankedPicture:

@@ -16,7 +16,7 @@ from ordrank.collection.database import DATABASE, check_exists
 from ordrank.collection.model_file import Model, current_model
 from ordrank.collection.search import NO_GRADES, EmbeddedQuery, Searcher
 from ordrank.collection.store import Store, read_store
-from ordrank.collection.types import Header, Picture, PicturePage, Points
+from ordrank.collection.types import Header, Picture, PicturePage, Points, RankRequest
 from ordrank.errors import CollectionError, InputError, UnknownError
 from ordrank.metrics import nearest_label
 from ordrank.neighbors.index import ExactIndex
@@ -146,6 +146,31 @@ class Snapshot:
         """Distinct given grades, ascending."""
         return np.unique(self.grades[~np.isnan(self.grades)])
 
+    @cached_property
+    def scale(self) -> FloatArray:
+        """Grades to which estimates are rounded, ascending: all named ones, else the distinct given ones."""
+        order = self.header.order
+        return self.labels if order is None else np.arange(len(order), dtype=np.float64)
+
+    def parse_grade(self, text: str) -> float:
+        """Return the number of a grade as a user wrote it; a given grade also from its text, which has fewer digits.
+
+        Raise InputError if it is not a grade of this collection.
+        """
+        value = self.header.parse_grade(text)
+        if not len(self.labels):
+            return value
+        nearest = float(self.labels[nearest_label(self.labels, np.array([value]))[0]])
+        return nearest if self.header.format_grade(nearest) == self.header.format_grade(value) else value
+
+    def grade_range(self, request: RankRequest) -> tuple[float, float]:
+        """Return the range of grades of a request as numbers. Raise InputError if it is empty or holds no grades."""
+        lowest = -np.inf if request.lowest is None else self.parse_grade(request.lowest)
+        highest = np.inf if request.highest is None else self.parse_grade(request.highest)
+        if lowest > highest:
+            raise InputError(f"{request.lowest} is above {request.highest}: the range of grades is empty")
+        return lowest, highest
+
     @property
     def trained_model(self) -> Model:
         """The model. Raise CollectionError before the first fit."""
@@ -201,7 +226,7 @@ class Snapshot:
             raise InputError(f"limit must be at least 1 and offset at least 0; they are {limit} and {offset}")
         matches = np.ones(len(self.images.ids), dtype=np.bool_)
         if grade is not None:
-            matches &= self.has_grade(self.header.parse_grade(grade))
+            matches &= self.has_grade(self.parse_grade(grade))
         if given is not None:
             matches &= np.isnan(self.grades) != given
         rows = self.sorted_rows[matches[self.sorted_rows]]
@@ -243,11 +268,9 @@ class Snapshot:
 
     def has_grade(self, value: float) -> NDArray[np.bool_]:
         """Return which pictures (n,) have a grade, given or estimated and rounded to the nearest grade."""
-        order = self.header.order
-        labels = self.labels if order is None else np.arange(len(order), dtype=np.float64)
-        if value not in labels:
+        if value not in self.scale:
             return np.asarray(self.values == value)
-        return np.asarray((labels[nearest_label(labels, self.values)] == value) & ~np.isnan(self.values))
+        return np.asarray((self.scale[nearest_label(self.scale, self.values)] == value) & ~np.isnan(self.values))
 
     def with_changes(self, changes: Sequence[GradeChange], serial: int) -> Snapshot:
         """Return the state after grade changes, up to a transaction."""

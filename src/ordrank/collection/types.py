@@ -292,14 +292,6 @@ class RankRequest:
         if self.k < 1 or self.offset < 0:
             raise InputError(f"k must be at least 1 and offset at least 0; they are {self.k} and {self.offset}")
 
-    def grade_range(self, header: Header) -> tuple[float, float]:
-        """Return the range as numbers. Raise InputError if it is empty, or not of grades of the collection."""
-        lowest = -np.inf if self.lowest is None else header.parse_grade(self.lowest)
-        highest = np.inf if self.highest is None else header.parse_grade(self.highest)
-        if lowest > highest:
-            raise InputError(f"{self.lowest} is above {self.highest}: the range of grades is empty")
-        return lowest, highest
-
 
 @dataclass(frozen=True)
 class Vote:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
@@ -19,6 +20,8 @@ from ordrank.features.preprocessing import Preprocessing, read_preprocessing
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+# In the protocol buffer, the location of external weights is a key and a value of up to 127 bytes, after its length.
+_EXTERNAL_WEIGHTS = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])(.{1,127})", re.DOTALL)
 _VERSION = 1  # increase whenever the same picture would give other values
 
 
@@ -107,15 +110,16 @@ def _check_signature(file: Path, session: Any, preprocessing: Preprocessing) -> 
 
 
 def _digest(file: Path) -> str:
-    """Return the SHA-256 of a file, and of its external weights if there are any."""
-    weights = file.with_name(f"{file.name}.data")
-    digests = []
-    for part in [file, weights] if weights.is_file() else [file]:
-        try:
-            with part.open("rb") as stream:
+    """Return the SHA-256 of a file, and those of the files that hold its external weights."""
+    try:
+        content = file.read_bytes()
+        names = {found[2][: found[1][0]].decode(errors="replace") for found in _EXTERNAL_WEIGHTS.finditer(content)}
+        digests = [hashlib.sha256(content).hexdigest()]
+        for name in sorted(names):
+            with (file.parent / name).open("rb") as stream:
                 digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
-        except OSError as error:
-            raise InputError(f"{part} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in a name
+        raise InputError(f"{file} cannot be read with its weights: {error}") from None
     return "+".join(digests)
 
 

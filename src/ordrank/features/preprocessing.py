@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _MAX_SIZE = 4096
+_MAX_NUMBER = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def read_preprocessing(file: Path) -> Preprocessing:
             '{"size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "scale": 255, '
             '"layout": "NCHW", "resize": "crop"}'
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} cannot be read as JSON: {error}") from None
     return _checked(file, given)
 
@@ -84,7 +84,7 @@ def _checked(file: Path, given: Any) -> Preprocessing:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MAX_NUMBER
 
 
 def _are_three_numbers(value: Any) -> bool:

@@ -76,7 +76,7 @@ def read_grades(
 def parse_order(order: str | Sequence[str]) -> tuple[str, ...]:
     """Return the names of grades, lowest first, from a sequence or ``"mild, moderate, severe"``."""
     names = order.split(",") if isinstance(order, str) else order
-    return tuple(_positions([name.strip() for name in names]))
+    return tuple(_positions([str(name).strip() for name in names]))
 
 
 def _positions(order: Sequence[str]) -> dict[str, int]:
