@@ -74,6 +74,25 @@ def test_errors_of_several_maps_equal_those_of_each(order):
     assert together[0].shape == (300,)
 
 
+def test_the_search_ends_where_any_weight_of_the_features_is_worse(order):
+    _, labels, squared = order
+    X = np.random.default_rng(1).normal(size=(900, 4)) / np.sqrt(4)  # uninformative
+    calls = []
+
+    def counted(dtype):
+        of_rows = squared(dtype)
+
+        def counting(rows):
+            calls.append(len(rows))
+            assert len(calls) < 1000, "λ = 0 is doubled forever"
+            return of_rows(rows)
+
+        return counting
+
+    knn = LeaveOneOutKNN(X, labels, 900, np.random.default_rng(0))
+    assert knn.select_locality(counted, [0.0, 4.0, 8.0])[0] == 0.0
+
+
 def test_a_given_locality_is_kept(order):
     X, labels, squared = order
     chosen, near = LeaveOneOutKNN(X, labels, 900, np.random.default_rng(0)).select_locality(squared, [0.37])

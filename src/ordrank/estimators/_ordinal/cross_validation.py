@@ -132,7 +132,7 @@ class LeaveOneOutKNN:
             found = {value: _Predictions.concatenate([found[value], new[value]]) for value in found} or new
             seen += blocks
             if len(localities) > 1 and blocks is not self._rounds[-1]:
-                while _best(found)[0] == (largest := max(found)) < self._defaults.max_locality:
+                while 0 < (largest := max(found)) < self._defaults.max_locality and _best(found)[0] == largest:
                     found |= predict(seen, [2 * largest])
                 found = {value: found[value] for value in self._remaining(found)}
         selected = self._select(found) if len(found) > 1 else next(iter(found))
