@@ -120,6 +120,22 @@ def test_the_local_term_keeps_distances_of_target_neighbours(graded):
     assert local.loo_neighbors_ is None
 
 
+@pytest.mark.parametrize("distance", [1e2, 1e4, 1e6])
+def test_unlabelled_samples_may_be_far_from_the_labelled_ones(distance):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(310, 2)), np.arange(310) % 3
+    X[:, 0] += y
+    metric = OrdinalMetric().fit(X + distance, y, unlabeled=rng.normal(size=(200, 2)))
+    assert np.isfinite(metric.transform(X + distance)).all()
+    assert OrdinalRanker(metric).fit(X + distance, y, unlabeled=rng.normal(size=(200, 2))).score(X + distance, y) > 0.5
+
+
+def test_unlabelled_samples_that_cannot_be_compared_are_reported(graded):
+    X, y = graded
+    with pytest.raises(InputError, match="times as far from the mean of the labelled ones"):
+        OrdinalMetric().fit(X, y, unlabeled=1e10 * X)
+
+
 def test_transform_concatenates_the_ordinal_map_and_weighted_features(fixed, graded):
     X, y = graded
     metric = fixed.fit(X, y)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
+from ordrank.errors import InputError
 from ordrank.kernel_ridge import KernelMap, LinearMap, RidgePath
 from ordrank.kernel_ridge.kernels import kernel
 
@@ -29,6 +30,21 @@ def test_inner_products_of_features_are_the_kernel(samples):
 def test_duplicate_landmarks_are_allowed(samples):
     twice = KernelMap(np.vstack([samples, samples]), 1.0, ETA).features(samples)
     np.testing.assert_allclose(twice @ twice.T, kernel(samples, samples, 1.0, ETA), atol=1e-5)
+
+
+@pytest.mark.parametrize("distance", [1e3, 1e5, 1e8])
+def test_landmarks_far_from_the_others_are_allowed(samples, distance):
+    far = samples[:20] + distance * np.eye(5)[0]
+    X = np.vstack([samples, far])
+    features = KernelMap(X, 8.0, ETA).features(X)
+    K = kernel(X, X, 8.0, ETA)
+    np.testing.assert_allclose(features @ features.T, K, atol=1e-8 * K.max())
+
+
+def test_landmarks_that_cannot_be_compared_are_reported(samples):
+    samples[:20] *= 1e9
+    with np.errstate(over="ignore"), pytest.raises(InputError, match="too far from the others for a kernel"):
+        KernelMap(samples, 64.0, ETA)
 
 
 def test_with_all_landmarks_ridge_is_kernel_ridge_regression(samples):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from copy import copy
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ordrank._protocols import Array, FloatArray
 from ordrank.backend import backend_of, convert_like
+from ordrank.errors import InputError
 from ordrank.kernel_ridge.rescaling import DiscriminantRescaling
 
 # Relative to the diagonal of the landmarks' kernel matrix: duplicates must not make it singular.
@@ -79,8 +81,7 @@ class KernelMap:
         self.sharpness, self.linear_weight = sharpness, linear_weight
         self.landmarks: Array = self.rescaling(landmarks)
         gram = kernel(self.landmarks, self.landmarks, sharpness, linear_weight)
-        gram[np.diag_indices_from(gram)] += _JITTER * np.median(gram.diagonal())
-        root, identity = np.linalg.cholesky(gram), np.eye(len(gram))
+        root, identity = _cholesky(gram), np.eye(len(gram))
         # A product with the inverse runs on all cores, a triangular solve does not.
         self._inverse: Array = scipy.linalg.solve_triangular(root, identity, lower=True, check_finite=False)
 
@@ -109,6 +110,22 @@ class KernelMap:
     def linear_part(self, C: FloatArray) -> FloatArray:
         """Return coefficients (d, s) of the inputs in the linear part, from the landmark coefficients (m, s)."""
         return np.asarray(self.rescaling(self.linear_weight * C.T @ self.landmarks).T)
+
+
+def _cholesky(gram: FloatArray) -> FloatArray:
+    """Return the lower Cholesky factor of a kernel matrix, to whose diagonal a jitter is added.
+
+    It is relative to the median of the diagonal, or to its largest element if rows are so far from the others that
+    their rounding errors exceed the former.
+    """
+    diagonal = gram.diagonal().copy()
+    for size in (np.median(diagonal), diagonal.max()):
+        gram[np.diag_indices_from(gram)] = diagonal + _JITTER * size
+        with suppress(np.linalg.LinAlgError):
+            root = np.linalg.cholesky(gram)
+            if np.isfinite(root.diagonal()).all():
+                return np.asarray(root)
+    raise InputError("some samples are too far from the others for a kernel; remove them, or use kernel='linear'")
 
 
 def kernel(X: Array, Y: Array, sharpness: float, linear_weight: float) -> Array:

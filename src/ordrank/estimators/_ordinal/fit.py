@@ -26,6 +26,8 @@ from ordrank.estimators._validation import check_groups, is_auto, largest_group
 from ordrank.kernel_ridge import DiscriminantRescaling, RidgeFit, local_discriminant_metric, loo_squared_distances
 from ordrank.solvers import SolverResult
 
+# Coordinates of normalised unlabelled samples: squared distances of such samples have hardly a correct digit.
+_MAX_DISTANCE = 1e7
 # BLAS thread limits are global: two concurrent fits would undo each other's.
 _ONE_FIT_AT_A_TIME = Lock()
 
@@ -105,7 +107,14 @@ def _useful_unlabeled(
     """Return the unlabelled samples to build the graph with, normalised: none if too few or if ν is 0."""
     unused = len(unlabeled) < defaults.min_unlabeled * len(data) if is_auto(options.nu) else options.nu == 0
     drawn = unlabeled[:0] if unused else draw_landmarks(unlabeled, defaults.max_unlabeled, rng)
-    return normalize(drawn, data.mean, data.scale)
+    drawn = normalize(drawn, data.mean, data.scale)
+    farthest = float(np.abs(drawn).max(initial=0.0))
+    if farthest > _MAX_DISTANCE:
+        raise InputError(
+            f"an unlabelled sample is {farthest:.0e} times as far from the mean of the labelled ones as they are on "
+            "average; remove it, or give both the same units"
+        )
+    return drawn
 
 
 def _select(
