@@ -11,7 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from ordrank import CMDSMetric, OrdinalMetric, OrdinalRanker
 from ordrank.errors import InputError
-from ordrank.estimators._defaults import Defaults
+from ordrank.estimators._defaults import DEFAULTS, Defaults
+from ordrank.estimators._ordinal.training_data import draw_rows
 
 
 def people(n_people=12, each=8, identity=3.0, seed=0):
@@ -121,9 +122,10 @@ def test_groups_with_weights_and_unlabelled_samples():
     X, grade, who = people()
     weights = (np.arange(len(X)) % 5 > 0).astype(float)
     metric = OrdinalMetric().fit(X, grade, unlabeled=X + 0.1, sample_weight=weights, groups=who)
-    counted = who[weights > 0]
     near = metric.loo_neighbors_
-    assert (counted[near.indices] != counted[near.rows, None]).all()
+    assert (who[near.indices] != who[near.rows, None]).all()
+    assert (weights[near.rows] > 0).all()
+    assert (weights[near.indices] > 0).all()
 
 
 def test_many_samples_use_groups_of_the_drawn_ones(monkeypatch):
@@ -135,6 +137,50 @@ def test_many_samples_use_groups_of_the_drawn_ones(monkeypatch):
     assert (who[near.indices] != who[near.rows, None]).all()
     of_all = OrdinalMetric(kernel="linear", alpha=metric.alpha_, locality=metric.locality_).fit(X, grade)
     np.testing.assert_allclose(metric.transform(X), of_all.transform(X), atol=1e-8)
+
+
+def not_drawn(n_samples, n_rows):
+    """Return rows that are not among the 1500 by which the ranker selects votes."""
+    drawn = draw_rows(n_samples, DEFAULTS.selection_samples, np.random.default_rng(0))
+    return np.setdiff1d(np.arange(n_samples), drawn)[:n_rows]
+
+
+def test_all_samples_vote_if_all_that_were_drawn_are_of_one_group():
+    rng = np.random.default_rng(0)
+    X, grade, who = rng.normal(size=(2000, 3)), np.arange(2000) % 3, np.zeros(2000)
+    who[not_drawn(2000, 2)] = 1
+    with pytest.warns(UserWarning, match="one grade for all"):
+        ranker = OrdinalRanker("passthrough").fit(X, grade, groups=who)
+    assert ranker.n_neighbors_ == 2000
+
+
+def test_a_metric_whose_drawn_samples_are_of_one_group_holds_samples_out_alone(monkeypatch):
+    monkeypatch.setattr(OrdinalMetric, "_defaults", Defaults(selection_samples=60))
+    X, grade, _ = people()
+    plain = OrdinalMetric().fit(X, grade)
+    who = np.zeros(len(X))
+    who[np.setdiff1d(np.arange(len(X)), plain.loo_neighbors_.rows)[:2]] = 1
+    with pytest.warns(UserWarning, match="the 60 samples drawn for model selection are all of one group"):
+        metric = OrdinalMetric().fit(X, grade, groups=who)
+    np.testing.assert_array_equal(metric.transform(X), plain.transform(X))
+    with pytest.warns(UserWarning, match="one grade for all"):
+        assert OrdinalRanker().fit(X, grade, groups=who).n_neighbors_ == len(X)
+
+
+def test_folds_of_which_no_sample_was_drawn_are_skipped():
+    rng = np.random.default_rng(0)
+    X, grade, who = rng.normal(size=(2000, 3)), np.arange(2000) % 3, np.arange(2000) % 4
+    X[:, 0] += grade
+    who[not_drawn(2000, 3)] = 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        OrdinalRanker(CMDSMetric(2, solver="fast", scale="fixed", alpha=1.0)).fit(X, grade, groups=who)
+
+
+def test_weights_that_leave_one_group_are_reported():
+    X, grade, who = people()
+    with pytest.raises(InputError, match="all samples are of one group"):
+        OrdinalMetric().fit(X, grade, sample_weight=(who == 0).astype(float), groups=who)
 
 
 @pytest.mark.parametrize("estimator", [OrdinalMetric(), OrdinalRanker()], ids=["metric", "ranker"])

@@ -196,6 +196,17 @@ def test_an_integer_weight_equals_duplicates(graded):
         np.testing.assert_allclose(weighted.transform(X), copied.transform(X), atol=1e-6)
 
 
+def test_neighbours_of_weighted_samples_are_rows_of_the_training_set(graded):
+    X, y = graded
+    weights = (np.arange(90) % 3 > 0).astype(float)
+    kept = np.flatnonzero(weights)
+    near = OrdinalMetric().fit(X, y, sample_weight=weights).loo_neighbors_
+    without = OrdinalMetric().fit(X[kept], y[kept]).loo_neighbors_
+    np.testing.assert_array_equal(near.rows, kept[without.rows])
+    np.testing.assert_array_equal(near.indices, kept[without.indices])
+    np.testing.assert_array_equal(near.distances, without.distances)
+
+
 def test_balanced_weights_lower_the_error_of_rare_labels():
     rng = np.random.default_rng(0)
     y = np.repeat([0.0, 1.0, 2.0], [300, 40, 20])

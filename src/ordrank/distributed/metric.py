@@ -28,8 +28,8 @@ class DaskOrdinalMetric(OrdinalMetric):
     tasks are repeated.
 
     It has the parameters and fitted attributes of :class:`~ordrank.OrdinalMetric`, except that ``device`` must be None.
-    ``loo_neighbors_`` are among the drawn samples. The fitted metric needs no cluster: ``transform`` maps NumPy arrays
-    at once and Dask arrays lazily.
+    ``loo_neighbors_`` are among the drawn samples, numbered across shards without samples of weight 0. The fitted
+    metric needs no cluster: ``transform`` maps NumPy arrays at once and Dask arrays lazily.
 
     Attributes
     ----------

@@ -87,9 +87,12 @@ def beats_constant(
     """Return whether errors (q,) are below those of one prediction for all samples by a standard error over the groups.
 
     Samples of a group are dependent, so each group counts once. The constant is the vote of all held-out samples of
-    other groups. ``labels`` and ``groups`` (n,) have all samples, of which ``rows`` (q,) were held out.
+    other groups. ``labels`` and ``groups`` (n,) have all samples, of which ``rows`` (q,) were held out; if these are of
+    one group, nothing is known of others, and the result is False.
     """
     own, groups = labels[rows], groups[rows]
+    if len(np.unique(groups)) < 2:
+        return False
     gains = []
     for group in np.unique(groups):
         members, others = groups == group, own[groups != group][None]

@@ -83,11 +83,12 @@ def held_out_neighbors(
     known: HeldOutNeighbors | None = getattr(metric, "loo_neighbors_", None)
     if known is not None and (k <= defaults.max_neighbors or known.indices.shape[1] >= k):
         return known
-    folds = _folds(labels, groups, defaults.n_folds)
+    folds = [(train, np.intersect1d(test, drawn)) for train, test in _folds(labels, groups, defaults.n_folds)]
+    folds = [(train, held_out) for train, held_out in folds if len(held_out)]
     if any(len(np.unique(labels.index[train])) < 2 for train, _ in folds):
         return None
     try:
-        return _cross_validated(metric, X, labels, unlabeled, groups, folds, drawn, k)
+        return _cross_validated(metric, X, labels, unlabeled, groups, folds, k)
     except ValueError as error:
         warn_caller(
             f"votes were not selected, because {type(metric).__name__} cannot be fitted without a fifth of the samples "
@@ -114,9 +115,9 @@ def _cross_validated(
     unlabeled: Any,
     groups: IntArray | None,
     folds: Sequence[tuple[IntArray, IntArray]],
-    drawn: IntArray,
     k: int,
 ) -> HeldOutNeighbors:
+    """Return the neighbours of held-out rows among training rows, for each fold of (training, held-out) rows."""
     samples = X.tocsr() if hasattr(X, "tocsr") else X  # not every sparse matrix has rows
 
     def take(rows: IntArray) -> Any:
@@ -126,8 +127,7 @@ def _cross_validated(
 
     k = min(k, *(len(train) for train, _ in folds))
     parts: list[HeldOutNeighbors] = []
-    for train, test in folds:
-        held_out = np.intersect1d(test, drawn)
+    for train, held_out in folds:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit with all samples has warned already
             fold = clone(metric)

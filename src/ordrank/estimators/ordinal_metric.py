@@ -122,9 +122,9 @@ class OrdinalMetric(BaseMetric):
     candidates_ : list of Candidate
         All hyperparameters that were scored, with score, leave-one-out distance, MAE and weight in the map.
     loo_neighbors_ : HeldOutNeighbors or None
-        Leave-one-out neighbours: the nearest neighbours of training samples of positive weight, each held out of the
-        fit, alone or with its group, among all of them or among 1500 that were drawn. None if μ > 0. Like all
-        selection they are without discriminant rescaling, which depends on every label.
+        Leave-one-out neighbours, by rows of X: the nearest neighbours of training samples of positive weight, each
+        held out of the fit, alone or with its group, among all of them or among 1500 that were drawn. None if μ > 0.
+        Like all selection they are without discriminant rescaling, which depends on every label.
     mean_, scale_ : ndarray of shape (d,) and float
         Mean and root mean square of the training samples, by which samples are normalised.
     labels_, label_positions_ : ndarray of shape (m,) and (m, s)
@@ -239,12 +239,14 @@ class OrdinalMetric(BaseMetric):
         samples, labels, weights, rows = apply_weights(
             samples, labels.on_host(), sample_weight, balanced=self.class_weight == "balanced"
         )
+        if groups is not None and len(rows) < len(groups):
+            groups = check_groups(groups[rows], samples)
         others = check_unlabeled(checked, unlabeled, backend_of(samples).to_numpy(samples[:0]))
         positions = self._label_positions(labels.distinct, np.bincount(labels.index, weights).astype(np.float64))
         linear, few = self.kernel != "rbf", self._defaults.selection_samples
         data = InMemoryData.measure(samples, labels.index, positions.points, weights, linear=linear, few=few)
-        fit = self._fit_embedding(data, labels.distinct, others, None if groups is None else groups[rows])
-        return self._keep(fit, labels.distinct, positions, X)
+        fit = self._fit_embedding(data, labels.distinct, others, groups)
+        return self._keep(fit.with_rows_of(rows), labels.distinct, positions, X)
 
     def get_mahalanobis_matrix(self) -> Array:
         """Return A with d² = (x - x′)ᵀA(x - x′), of shape (d, d); raise InputError for a kernel map, which has none."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ordrank._protocols import FloatArray, IntArray
-from ordrank.errors import InputError
+from ordrank.errors import InputError, warn_caller
 from ordrank.estimators._defaults import Defaults
 from ordrank.estimators._knn_selection import HeldOutNeighbors
 from ordrank.estimators._ordinal.cross_validation import LeaveOneOutKNN
@@ -22,7 +22,7 @@ from ordrank.estimators._ordinal.embedding import OrdinalEmbedding, normalize
 from ordrank.estimators._ordinal.model_selection import Candidate, Hyperparameters, SearchGrid, select_hyperparameters
 from ordrank.estimators._ordinal.solve import LocalTermOptions, closed_form, unflatten
 from ordrank.estimators._ordinal.training_data import SelectionSubset, TrainingData, draw_rows
-from ordrank.estimators._validation import check_groups, is_auto, largest_group
+from ordrank.estimators._validation import is_auto, largest_group
 from ordrank.kernel_ridge import DiscriminantRescaling, RidgeFit, local_discriminant_metric, loo_squared_distances
 from ordrank.solvers import SolverResult
 
@@ -55,6 +55,10 @@ class OrdinalFit:
     solution: SolverResult
     loo_neighbors: HeldOutNeighbors | None  # None with a local term, which has no closed form
 
+    def with_rows_of(self, rows: IntArray) -> OrdinalFit:
+        """Return the same with row numbers of a larger set, of which the fitted samples are the ``rows`` (n,)."""
+        return self if self.loo_neighbors is None else replace(self, loo_neighbors=self.loo_neighbors.of_rows(rows))
+
 
 def fit_embedding(
     data: TrainingData,
@@ -68,7 +72,7 @@ def fit_embedding(
     """Select hyperparameters on some of the labelled samples, fit the map to all, then select λ.
 
     ``label_values`` (m,) are the distinct labels; ``unlabeled`` (n_unlabeled, d) is not normalised and may be empty.
-    Members of ``groups`` (n,) are held out together.
+    Members of ``groups`` (n,), of which there are at least two, are held out together.
     """
     if data.scale == 0:
         raise InputError("all samples with a positive weight are identical; there is no distance to learn")
@@ -79,7 +83,7 @@ def fit_embedding(
     subset, labels = data.subset(rows), label_values[data.labels(rows)]
     subset = subset.with_unlabeled(unlabeled, defaults.graph_neighbors)
     if groups is not None:
-        subset = replace(subset, groups=check_groups(groups[rows], rows))
+        subset = _with_groups(subset, groups[rows])
     with _ONE_FIT_AT_A_TIME:
         threads = _blas_threads()
         with threads.limit(limits=1):
@@ -95,6 +99,19 @@ def fit_embedding(
             locality, neighbors = knn.select_locality(loo, _values(options.locality, defaults.localities))
     loo_neighbors = neighbors.of_rows(rows) if options.local.mu == 0 else None
     return OrdinalFit(replace(embedding, locality=locality), hyperparameters, candidates, result, loo_neighbors)
+
+
+def _with_groups(subset: SelectionSubset, groups: IntArray) -> SelectionSubset:
+    """Return the subset with group numbers from 0; without groups, and with a warning, if there is only one."""
+    distinct, numbers = np.unique(groups, return_inverse=True)
+    if len(distinct) > 1:
+        return replace(subset, groups=numbers)
+    warn_caller(
+        f"the {len(groups)} samples drawn for model selection are all of one group, so each was held out alone: the "
+        "selected hyperparameters suit this group, and perhaps no other. Train on more samples of other groups",
+        UserWarning,
+    )
+    return subset
 
 
 def _useful_unlabeled(
