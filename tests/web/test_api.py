@@ -161,12 +161,18 @@ class TestRank:
         assert [line[:3] for line in lines] == [[str(i), e["name"], e["grade"]] for i, e in enumerate(listed, start=6)]
         assert [float(line[4]) for line in lines] == pytest.approx([item["distance"] for item in listed], rel=1e-8)
 
-    def test_csv_escapes_formulas(self, trained):
+    @pytest.mark.parametrize("name", ['=1+1,"x".png', "+1+1", "-1+1", "@sum(1)", "\t=1"])
+    def test_csv_escapes_formulas(self, trained, name):
         with write_store(trained) as store, store.transaction() as cursor:
-            cursor.execute("UPDATE pictures SET name = '=1+1,\"x\".png' WHERE id = 7")
+            cursor.execute("UPDATE pictures SET name = ? WHERE id = 7", [name])
         with client_of(trained) as client:
             lines = list(csv.reader(io.StringIO(client.get(f"{API}/rank.csv?picture=6&limit=100").text)))
-        assert '\'=1+1,"x".png' in [line[1] for line in lines]
+        assert f"'{name}" in [line[1] for line in lines]
+
+    def test_csv_leaves_negative_grades_numbers(self, client):
+        set_grade(client, 7, "-1.5")
+        lines = csv.DictReader(io.StringIO(client.get(f"{API}/rank.csv?picture=6&limit=100").text))
+        assert "-1.5" in [line["grade"] for line in lines]
 
     @pytest.mark.parametrize(
         "params",

@@ -168,6 +168,13 @@ class TestEnding:
             assert client.get(f"{API}/training").json()["state"] == "failed"
             assert train_again(client)["state"] == "done"
 
+    def test_workers_leave_ctrl_c_to_the_supervisor(self, two):
+        workers = workers_of(two)
+        for number in workers:
+            os.kill(number, signal.SIGINT)
+        time.sleep(0.5)  # uvicorn looks every 0.1 s whether it shall end
+        assert workers_of(two) == workers
+
     @pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
     def test_all_processes_end_together_without_a_traceback(self, trained, how, code):
         with serving(trained, "--workers", "2") as server, server.client() as client:

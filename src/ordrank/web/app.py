@@ -65,7 +65,7 @@ def create_app(
         redoc_url=None,
         openapi_url=f"{API}/openapi.json",
         redirect_slashes=False,
-        lifespan=_run,
+        lifespan=_lifespan,
     )
     policy = AccessPolicy(token, hosts)
     app.state.collection, app.state.shared = collection, state or LocalState(collection)
@@ -80,8 +80,8 @@ def create_app(
 
 
 @asynccontextmanager
-async def _run(app: FastAPI) -> AsyncIterator[None]:
-    """Limit the threads for requests and those of BLAS: more than there are cores would only take turns."""
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Limit the threads of requests and of BLAS: more threads than cores would only take turns."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
     # Decoding a large picture takes memory and time, and writers wait for each other: limits of their own.
     app.state.decoding, app.state.writing = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)

@@ -47,7 +47,7 @@ def error_response(
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI description of error responses, including those of every route."""
+    """Return the OpenAPI description of error responses; every route has some in common."""
     return {
         status: {"model": ErrorBody, "description": HTTPStatus(status).phrase}
         for status in sorted({400, 401, 403, *statuses})
@@ -82,10 +82,10 @@ def _validation_error(request: Request, error: Exception) -> JSONResponse:
     return error_response(400, "; ".join(map(validation_message, error.errors())))
 
 
-def validation_message(found: Mapping[str, Any]) -> str:
-    """Return what is wrong with a parameter."""
-    where = ".".join(str(part) for part in found["loc"][1:] or found["loc"])
-    return f"{where}: {found['msg']}" if where else str(found["msg"])
+def validation_message(error: Mapping[str, Any]) -> str:
+    """Return the message of an error of Pydantic, with the name of the parameter."""
+    name = ".".join(str(part) for part in error["loc"][1:] or error["loc"])
+    return f"{name}: {error['msg']}" if name else str(error["msg"])
 
 
 def _http_error(request: Request, error: Exception) -> JSONResponse:

@@ -60,6 +60,11 @@ class _Server(uvicorn.Server):
         for listening in sockets or []:
             listening.listen(BACKLOG)  # asyncio accepts as many connections at once as its backlog: see run_server
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if sig == signal.SIGINT and self._parent is not None:
+            return  # Ctrl-C reaches all processes; the supervisor stops the workers
+        super().handle_exit(sig, frame)
+
     async def on_tick(self, counter: int) -> bool:
         self.should_exit |= self._parent not in (None, os.getppid())
         return await super().on_tick(counter)
@@ -165,7 +170,7 @@ class Supervisor:
 
     def _work(self, state: StateClient) -> None:
         """Serve in a worker process, after closing what it inherited."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the supervisor stops the workers
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # until uvicorn handles it, see _Server
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for other in self._state.connections:
             other.close()

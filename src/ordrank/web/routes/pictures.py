@@ -22,8 +22,8 @@ router = APIRouter(prefix="/pictures")
 @router.get("", response_model=PicturePage, responses=documented(409))
 def pictures(
     collection: OpenCollection,
-    grade: Annotated[str | None, Query(max_length=200, description="Only those of this grade.")] = None,
-    given: Annotated[bool | None, Query(description="Only those whose grade was given, or was not.")] = None,
+    grade: Annotated[str | None, Query(max_length=200, description="Only pictures of this grade.")] = None,
+    given: Annotated[bool | None, Query(description="Only pictures whose grade was given, or was not.")] = None,
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = 60,
 ) -> Response:
@@ -75,7 +75,7 @@ async def set_grade(request: Request, collection: OpenCollection, picture: Pictu
     try:
         grade = GradeBody.model_validate_json(body).grade
     except ValidationError as error:
-        found = ({**problem, "loc": ("body", *problem["loc"])} for problem in error.errors())
-        raise ApiError(400, "; ".join(map(validation_message, found))) from None
+        errors = ({**detail, "loc": ("body", *detail["loc"])} for detail in error.errors())
+        raise ApiError(400, "; ".join(map(validation_message, errors))) from None
     limiter = request.app.state.writing
     return json_response(await anyio.to_thread.run_sync(collection.grade, picture, grade, limiter=limiter))

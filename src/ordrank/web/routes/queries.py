@@ -88,7 +88,7 @@ def rank(
     parameters: RankParameters,
     limit: Annotated[int, Query(ge=1, le=200)] = 30,
 ) -> Response:
-    """Estimate the grade of a picture and list those most like it, nearest first."""
+    """Estimate the grade of a picture and list the most similar pictures, nearest first."""
     result = _rank(collection, _resolve(state, query), replace(parameters, k=limit))
     return json_response({"query": _estimate(result, query), "total": result.total, "items": result.hits})
 
@@ -143,5 +143,13 @@ def _estimate(result: RankResult, token: int | str = "") -> dict[str, Any]:
 
 
 def _escape_formula(text: str) -> str:
-    """Return a cell that no spreadsheet interprets as a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "@", "\t", "\r") else text
+    """Return a cell that no spreadsheet interprets as a formula; numbers stay numbers."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

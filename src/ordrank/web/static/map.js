@@ -189,7 +189,7 @@ export class PictureMap {
     this.moveLabels();
   }
 
-  /** Say which pictures are not drawn. */
+  /** Show how many points are drawn. */
   showNote() {
     const { total, visible } = this.detail;
     const sentences = [];

@@ -12,11 +12,11 @@ const POINTS = {
     in float marked;
     out vec3 pointColour;
     void main() {
-      vec4 seen = view * vec4(position, 1.0);
-      gl_Position = projection * seen;
+      vec4 viewPosition = view * vec4(position, 1.0);
+      gl_Position = projection * viewPosition;
       float dimmed = dimming * (1.0 - marked);
       pointColour = mix(colour, background, 0.5 * dimmed);
-      gl_PointSize = clamp(size * (1.0 - 0.3 * dimmed + 0.35 * dimming * marked) / -seen.z, 2.0, 64.0);
+      gl_PointSize = clamp(size * (1.0 - 0.3 * dimmed + 0.35 * dimming * marked) / -viewPosition.z, 2.0, 64.0);
       gl_Position.z -= 0.02 * dimming * marked * gl_Position.w;
     }`,
   fragment: `
