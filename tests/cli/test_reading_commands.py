@@ -164,10 +164,10 @@ class TestInfoAndExport:
     def test_export_reports_a_file_that_cannot_be_written(self, made, tmp_path, name, monkeypatch):
         from ordrank.collection import export
 
-        def refuse(file, *others):
+        def fail(file, *others):
             raise PermissionError(13, f"cannot open {file}", str(file))
 
-        monkeypatch.setattr(export, f"_write_{name[2:]}", refuse)
+        monkeypatch.setattr(export, f"_write_{name[2:]}", fail)
         errors = failed("export", made[0] / "collection", "--out", tmp_path / name)
         assert errors == f"ordrank: Permission denied: {tmp_path / name}\n"
 

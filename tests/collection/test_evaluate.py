@@ -48,7 +48,7 @@ def assert_consistent(score, grades):
     assert score.mae == pytest.approx(np.average(score.mae_by_grade, weights=counts))
 
 
-def test_grades_that_mean_nothing_are_guessed_no_better_than_by_the_middle_one(fruit):
+def test_random_grades_are_predicted_no_better_than_by_the_median(fruit):
     make, ripeness = fruit
     shuffled = np.random.default_rng(0).permutation(ripeness)
     score = evaluate(make("shuffled", shuffled), folds=3)
@@ -85,12 +85,12 @@ def test_held_out_pictures_are_not_shown_to_the_fit(trained, monkeypatch):
         (16, "16 folds need at least 32 graded pictures; there are 30"),
     ],
 )
-def test_folds_that_cannot_be_are_refused(trained, folds, sentence):
+def test_invalid_numbers_of_folds_are_rejected(trained, folds, sentence):
     with pytest.raises(InputError, match=sentence):
         evaluate(trained, folds=folds)
 
 
-def test_a_grade_that_all_but_one_part_lack_is_refused(tmp_path):
+def test_a_fold_with_all_but_one_grade_is_rejected(tmp_path):
     names = draw_files(tmp_path / "pictures", range(8))
     grades = write_grades(tmp_path / "g.csv", names, grade=lambda name: int(name == "000.png"))
     fit(tmp_path / "pictures", tmp_path / "c", labels=grades, features="pixels:2", n_jobs=1)

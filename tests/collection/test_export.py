@@ -84,7 +84,7 @@ def test_parquet_and_csv_hold_what_the_collection_holds(which, request, tmp_path
     assert lines == expected
 
 
-def test_strange_names_come_back(strange, tmp_path):
+def test_unusual_names_are_exported_unchanged(strange, tmp_path):
     export(strange, tmp_path / "out.csv")
     assert {line[0] for line in read_csv(tmp_path / "out.csv", numbers=False)[0]} >= set(STRANGE)
     assert [answer.known_grade for answer in rank(strange, STRANGE)] == ["low", "high", "low", "high", "low"]
@@ -99,13 +99,13 @@ def test_an_empty_collection_gives_a_table_without_rows(trained, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["out.xlsx", "out", "out.parquet.gz"])
-def test_another_suffix_is_refused(trained, tmp_path, name):
+def test_another_suffix_is_rejected(trained, tmp_path, name):
     with pytest.raises(InputError, match=r"the name must end in \.parquet or \.csv"):
         export(trained, tmp_path / name)
     assert not (tmp_path / name).exists()
 
 
-def test_a_suffix_may_be_written_large(trained, tmp_path):
+def test_suffixes_may_be_upper_case(trained, tmp_path):
     assert export(trained, tmp_path / "OUT.CSV") == 40
 
 
@@ -126,7 +126,7 @@ def test_an_existing_file_is_replaced_when_all_is_written_and_not_before(trained
     assert out.stat().st_size > 1000
 
 
-def test_a_collection_without_a_model_is_refused(pictures, tmp_path):
+def test_a_collection_without_a_model_is_rejected(pictures, tmp_path):
     (pictures / "001.png").write_text("no picture")
     grades = write_grades(tmp_path / "g.csv", ["000.png", "001.png"])
     with pytest.raises(InputError):

@@ -108,7 +108,7 @@ def test_files_hold_numbers_and_text_only(model, tmp_path):
     }
 
 
-def test_a_model_for_other_features_is_refused(model, tmp_path):
+def test_a_model_for_other_features_is_rejected(model, tmp_path):
     name = write_model(tmp_path, model)
     with pytest.raises(CollectionError, match=re.escape(str(tmp_path))) as error:
         read_model(tmp_path, name, "hog:64;version=1")
@@ -126,7 +126,7 @@ def test_a_model_is_removed_with_all_its_parts_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../model-0123456789abcdef", "model-*", "notes", "model-0123456789ABCDEF"])
-def test_what_is_no_name_of_a_model_removes_nothing(name, tmp_path):
+def test_invalid_model_names_delete_nothing(name, tmp_path):
     (tmp_path / "inside").mkdir()
     files = [tmp_path / f"{kept}.json" for kept in ("model-0123456789abcdef", "notes", "model-0123456789ABCDEF")]
     for file in files:

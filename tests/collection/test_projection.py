@@ -74,7 +74,7 @@ def test_constant_columns_get_no_weight():
 
 
 @pytest.mark.parametrize("dim", [20, 300])
-def test_copies_span_no_more_dimensions_than_what_they_are_copies_of(dim):
+def test_duplicates_do_not_raise_the_rank(dim):
     X = np.random.default_rng(0).integers(0, 256, size=(5, dim)).astype(np.float32)[np.arange(200) % 5]
     projection = fit_projection(blocks_of(X, 64))
     assert len(projection.components) == 4
@@ -83,23 +83,23 @@ def test_copies_span_no_more_dimensions_than_what_they_are_copies_of(dim):
 
 
 @pytest.mark.parametrize("X", [np.full((5, 3), 7.0, dtype=np.float32), np.zeros((2, 3), dtype=np.float32)])
-def test_equal_samples_are_refused(X):
+def test_equal_samples_are_rejected(X):
     with pytest.raises(InputError, match="all pictures give the same features"):
         fit_projection([X])
 
 
-def test_a_single_sample_is_refused():
+def test_a_single_sample_is_rejected():
     with pytest.raises(InputError, match="all pictures give the same features"):
         fit_projection([np.ones((1, 3), dtype=np.float32)])
 
 
-def test_nothing_is_refused():
+def test_empty_input_is_rejected():
     with pytest.raises(InputError, match="there are no pictures"):
         fit_projection(iter([]))
 
 
 @given(cuts=st.lists(st.integers(1, 119), max_size=8, unique=True), seed=st.integers(0, 100))
-def test_how_rows_are_cut_into_blocks_does_not_matter(cuts, seed):
+def test_result_does_not_depend_on_the_blocks(cuts, seed):
     X = decaying(120, 15, offset=100.0, seed=seed)
     whole, cut = fit_projection([X], 6), fit_projection(iter(np.split(X, sorted(cuts))), 6)
     signs = np.sign((whole.components * cut.components).sum(axis=1))

@@ -12,13 +12,14 @@ from typing import NamedTuple
 # Logged changes; a snapshot that has missed more is read again as a whole.
 MAX_LOGGED = 1000
 SERIAL, CHANGED = "serial", "changed"
-TABLES = (
-    "CREATE TABLE IF NOT EXISTS counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
-    # Grades that changed since the last training, as they were then.
-    "CREATE TABLE IF NOT EXISTS trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL)",
-    "CREATE TABLE IF NOT EXISTS grade_changes "
-    "(serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, estimate REAL, undoes INTEGER)",
-)
+# ``trained``: grades that changed since the last training, as they were then.
+SCHEMA = """
+CREATE TABLE counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL);
+CREATE TABLE grade_changes (
+    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, estimate REAL, undoes INTEGER
+);
+"""
 _INCREMENT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
 _SET = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
 _REMEMBER = "INSERT OR IGNORE INTO trained SELECT id, grade FROM pictures WHERE"
@@ -42,17 +43,8 @@ class LoggedChange(NamedTuple):
     grade: float | None
 
 
-def ensure_tables(connection: sqlite3.Connection) -> None:
-    """Create the tables in a collection of an older version."""
-    for statement in TABLES:
-        connection.execute(statement)
-    connection.execute("DROP TABLE IF EXISTS corrections")  # the log of an older version
-
-
 def counter(connection: sqlite3.Connection | sqlite3.Cursor, key: str) -> int:
     """Return a counter: the serial number of the last transaction, or the number of changed grades."""
-    if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'counters'").fetchone()[0]:
-        return 0  # created by an older version and unchanged since
     found = connection.execute("SELECT value FROM counters WHERE key = ?", (key,)).fetchone()
     return 0 if found is None else int(found[0])
 

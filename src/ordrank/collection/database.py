@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._protocols import FloatArray
-from ordrank.collection.change_log import TABLES
+from ordrank.collection import change_log
 from ordrank.collection.types import Header
 from ordrank.errors import CollectionError
 
 _T = TypeVar("_T")
 
-DATABASE_FORMAT = 1
+DATABASE_FORMAT = 2
 DATABASE = "collection.sqlite"
 _ENDINGS = ("", "-wal", "-shm", "-journal")
 FILES = tuple(f"{DATABASE}{ending}" for ending in _ENDINGS)
@@ -53,7 +53,7 @@ def create(directory: Path, header: Header) -> None:
     with closing(connect(unfinished, "rwc")) as connection:
         connection.execute("PRAGMA page_size = 16384")  # thumbnails would leave almost half of smaller pages empty
         connection.execute("BEGIN IMMEDIATE")
-        for statement in (*_SCHEMA.split(";"), *TABLES):
+        for statement in (_SCHEMA + change_log.SCHEMA).split(";"):
             connection.execute(statement)
         settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
         named = {} if header.order is None else {"order": json.dumps(header.order)}

@@ -22,6 +22,7 @@ from ordrank.collection.ingest.grades_csv import parse_order, read_grades
 from ordrank.collection.ingest.image_folder import Listing, list_pictures
 from ordrank.collection.ingest.importing import Reader, check_report, extractor_of, import_pictures
 from ordrank.collection.ingest.reading import read_pictures
+from ordrank.collection.model_file import untrained
 from ordrank.collection.projection import MAX_FEATURES
 from ordrank.collection.store import BALANCED, FITTED, Store, read_store, write_store
 from ordrank.collection.types import FileStamp, FitReport, Header, ImportReport, Progress, no_progress
@@ -152,7 +153,7 @@ def add_pictures(
     listing = list_pictures(images)
     header, known, _ = _existing(directory, labels, None)
     if header is None or header.model is None:
-        raise CollectionError(f"{directory} has no model yet; train it with `ordrank fit --out {directory}`")
+        raise untrained(directory)
     grades = _read_labels(labels, header, listing, known, at_least_two=False)
     from ordrank.collection.train import picture_embedder
 

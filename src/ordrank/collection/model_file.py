@@ -140,8 +140,13 @@ def read_model(directory: Path, name: str, fingerprint: str) -> Model:
 def current_model(directory: Path, header: Header) -> Model:
     """Read the current model of a collection. Raise CollectionError before the first fit."""
     if header.model is None:
-        raise CollectionError(f"{directory} has no model yet; train it with `ordrank fit --out {directory}`")
+        raise untrained(directory)
     return read_model(directory, header.model, header.fingerprint)
+
+
+def untrained(directory: Path) -> CollectionError:
+    """Build the error for a collection before its first fit."""
+    return CollectionError(f"{directory} has no model yet; train it with `ordrank fit --out {directory}`")
 
 
 def has_files(directory: Path, name: str) -> bool:

@@ -358,7 +358,6 @@ def write_store(directory: Path, new: Header | None = None, *, timeout: float = 
             with closing(connect(directory / DATABASE, "rw")) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA foreign_keys = ON")
-                change_log.ensure_tables(connection)
                 store = Store(directory, connection)
                 is_empty = False
                 try:
