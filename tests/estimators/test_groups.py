@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.model_selection import LeaveOneGroupOut
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ordrank import CMDSMetric, OrdinalMetric, OrdinalRanker
@@ -108,6 +109,37 @@ def test_votes_of_any_metric_are_selected_by_groups(kind):
     if kind == "pipeline":
         near = ranker.metric_[-1].loo_neighbors_
         assert (who[near.indices] != who[near.rows, None]).all()
+
+
+def nested(*steps, memory=None):
+    return make_pipeline(StandardScaler(), make_pipeline(PCA(5), *steps, memory=memory), memory=memory)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_groups_and_unlabelled_samples_reach_the_metric_of_a_nested_pipeline(cached, tmp_path):
+    X, grade, who = people(identity=1.0)
+    memory = str(tmp_path) if cached else None
+    flat = OrdinalRanker(make_pipeline(StandardScaler(), PCA(5), OrdinalMetric())).fit(X, grade, X + 0.1, who)
+    ranker = OrdinalRanker(nested(OrdinalMetric(), memory=memory)).fit(X, grade, X + 0.1, who)
+    near = ranker.metric_[-1][-1].loo_neighbors_
+    assert (who[near.indices] != who[near.rows, None]).all()
+    np.testing.assert_array_equal(ranker.embedding_, flat.embedding_)
+    np.testing.assert_array_equal(ranker.predict(X + 0.2), flat.predict(X + 0.2))
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        FeatureUnion([("metric", OrdinalMetric())]),
+        nested(FeatureUnion([("metric", OrdinalMetric())])),
+        make_pipeline(OrdinalMetric(), PCA(2)),
+    ],
+    ids=["union", "nested", "first"],
+)
+def test_groups_that_do_not_reach_the_metric_are_reported(metric):
+    X, grade, who = people()
+    with pytest.raises(InputError, match=r"groups do not reach OrdinalMetric .*; make it the last step of a pipeline"):
+        OrdinalRanker(metric).fit(X, grade, groups=who)
 
 
 def test_a_large_group_limits_the_number_of_neighbours():

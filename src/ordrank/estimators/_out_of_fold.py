@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import clone
@@ -13,6 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 from ordrank._protocols import Array, FloatArray, IntArray
 from ordrank.backend import backend_of, is_tensor
 from ordrank.errors import InputError, warn_caller
+from ordrank.estimators._base import BaseMetric
 from ordrank.estimators._defaults import DEFAULTS, Defaults
 from ordrank.estimators._knn_selection import HeldOutNeighbors
 from ordrank.estimators._labels import OrdinalLabels
@@ -21,37 +22,71 @@ from ordrank.estimators._validation import largest_group
 from ordrank.neighbors import k_nearest
 
 
+@runtime_checkable
+class LeaveOneOutMetric(Protocol):
+    """A metric that knows the neighbours of held-out samples from its own fit, as OrdinalMetric does."""
+
+    loo_neighbors_: HeldOutNeighbors | None
+
+
 def fit_metric(metric: Any, X: Any, labels: FloatArray, unlabeled: Any = None, groups: IntArray | None = None) -> None:
-    """Fit a metric, a pipeline or ``"passthrough"``, passing on what the (last) estimator accepts.
+    """Fit a metric, a pipeline or ``"passthrough"``, passing on what the last estimator, of any depth, accepts.
 
-    Raise InputError if there are unlabelled samples and it does not accept them; groups (n,) are passed on if it does.
-    Unlabelled samples go through the steps before it.
+    Raise InputError if there are unlabelled samples and it does not accept them, or if there are groups (n,) and
+    another of our metrics would need them. Unlabelled samples go through the steps before it.
     """
-    from sklearn.pipeline import Pipeline  # late, as below: fitting a metric alone needs none of it
-
     if isinstance(metric, str):
         return
-    last = metric[-1] if isinstance(metric, Pipeline) else metric
+    last = _last_step(metric)
     extra: dict[str, Any] = {}
-    if groups is not None and _accepts(last, "groups"):
-        extra["groups"] = groups
+    if groups is not None:
+        _check_groups_reach_metrics(metric, last)
+        if _accepts(last, "groups"):
+            extra["groups"] = groups
     if unlabeled is not None:
         if not _accepts(last, "unlabeled"):
             raise InputError(f"{type(last).__name__} does not learn from unlabelled samples; use OrdinalMetric")
         extra["unlabeled"] = unlabeled
-    if not extra or not isinstance(metric, Pipeline):
-        metric.fit(X, labels, **extra)
+    if not extra:
+        metric.fit(X, labels)
         return
-    if len(metric) > 1:
-        steps = metric[:-1]
-        X = steps.fit_transform(X, labels)
-        if unlabeled is not None:
-            extra["unlabeled"] = steps.transform(unlabeled)
-    last.fit(X, labels, **extra)
+    while _is_pipeline(metric):
+        if len(metric) > 1:
+            steps = metric[:-1]
+            X = steps.fit_transform(X, labels)
+            metric.steps = [*steps.steps, metric.steps[-1]]  # with a cache, the fitted ones are clones
+            if unlabeled is not None:
+                extra["unlabeled"] = steps.transform(extra["unlabeled"])
+        metric = metric[-1]
+    metric.fit(X, labels, **extra)
+
+
+def _is_pipeline(metric: Any) -> bool:
+    from sklearn.pipeline import Pipeline  # late: fitting a metric alone does not need it
+
+    return isinstance(metric, Pipeline)
+
+
+def _last_step(metric: Any) -> Any:
+    """Return the last estimator of nested pipelines."""
+    while _is_pipeline(metric):
+        metric = metric[-1]
+    return metric
+
+
+def _check_groups_reach_metrics(metric: Any, last: Any) -> None:
+    """Raise InputError if a metric other than the last step selects by groups, which it would not get."""
+    for part in metric.get_params(deep=True).values():
+        if isinstance(part, BaseMetric) and part is not last and _accepts(part, "groups"):
+            raise InputError(
+                f"groups do not reach {type(part).__name__} inside {type(metric).__name__}; make it the last step of a "
+                "pipeline, or fit without groups"
+            )
 
 
 def _accepts(estimator: Any, parameter: str) -> bool:
-    return not isinstance(estimator, str) and has_fit_parameter(estimator, parameter)
+    is_step = estimator is not None and not isinstance(estimator, str)  # None and "passthrough" are the identity
+    return is_step and has_fit_parameter(estimator, parameter)
 
 
 def nearest_on_host(points: Array, queries: Array, k: int) -> tuple[IntArray, FloatArray]:
@@ -73,15 +108,16 @@ def held_out_neighbors(
 ) -> HeldOutNeighbors | None:
     """Return the nearest neighbours of samples held out of the fit, alone or with their group or fold.
 
-    OrdinalMetric has leave-one-out neighbours, at most 101. For more, or with another metric, it is fitted again on
-    five folds; return None if there are too few samples for folds, or the metric cannot be fitted on them.
+    OrdinalMetric has leave-one-out neighbours, a third of the samples and at most 101. For more, or with another
+    metric, it is fitted again on five folds, which have no more neighbours than training samples; return None if there
+    are too few samples for folds, or the metric cannot be fitted on them.
     ``embedding`` (n, s) are all samples in the space of the fitted metric, and k is at most n minus the largest group.
     """
     drawn = draw_rows(len(embedding), defaults.selection_samples, np.random.default_rng(0))
     if isinstance(metric, str):
         return _other_neighbors(embedding, drawn, groups, k)
-    known: HeldOutNeighbors | None = getattr(metric, "loo_neighbors_", None)
-    if known is not None and (k <= defaults.max_neighbors or known.indices.shape[1] >= k):
+    known = metric.loo_neighbors_ if isinstance(metric, LeaveOneOutMetric) else None
+    if known is not None and known.indices.shape[1] >= k:
         return known
     folds = [(train, np.intersect1d(test, drawn)) for train, test in _folds(labels, groups, defaults.n_folds)]
     folds = [(train, held_out) for train, held_out in folds if len(held_out)]
