@@ -96,8 +96,9 @@ class TestSelectionOfVotes:
         metric = OrdinalMetric(kernel="linear").fit(X, y)
         assert metric.loo_neighbors_.indices.shape[1] == 100
         labels = ordinal_labels(y, None)
-        found = held_out_neighbors(metric, metric.transform(X), X, labels, None, None, 200)
-        assert found.indices.shape == (300, 200)
+        for k in (100, 101, 200):
+            found = held_out_neighbors(metric, metric.transform(X), X, labels, None, None, k)
+            assert found.indices.shape == (300, k)
 
     def test_the_constants_of_the_metric_are_used(self, graded, monkeypatch):
         monkeypatch.setattr(OrdinalMetric, "_defaults", Defaults(max_neighbors=9))
@@ -185,10 +186,30 @@ def test_named_grades_are_returned_as_names(graded):
     assert set(by_mean) <= {"mild", "bad", "awful"}
 
 
+def test_grades_that_never_occurred_are_not_predicted():
+    names = pd.Categorical(["a"] * 6 + ["e"] * 2, categories=list("abcde"), ordered=True)
+    X = np.arange(8.0)[:, None]
+    ranker = OrdinalRanker("passthrough", n_neighbors=8, aggregate="mean", weights="uniform").fit(X, names)
+    assert ranker.labels_.tolist() == ["a", "e"]
+    assert ranker.predict(X).tolist() == ["a"] * 8  # the mean is b
+    assert set(ranker.rank(X, k=2, within_grade=True).labels.ravel()) == {"a"}
+
+
 def test_padding_of_named_grades_is_none():
     names = pd.Categorical(["low", "low", "low", "high"], categories=["low", "high"], ordered=True)
     ranker = OrdinalRanker("passthrough", n_neighbors=1).fit([[0.0], [1.0], [2.0], [9.0]], names)
     assert ranker.rank([[9.0]], k=2, within_grade=True).labels.tolist() == [["high", None]]
+
+
+def test_a_failed_fit_changes_nothing(graded):
+    X, y = graded
+    metric = CMDSMetric(2, solver="fast", scale="fixed", label_distances=1 - np.eye(3))
+    ranker = OrdinalRanker(metric).fit(X, y)
+    before = ranker.predict(X + 0.1)
+    with pytest.raises(InputError, match="label_distances is 3 × 3, but y has 2 distinct labels"):
+        ranker.fit(X[:, :4], y > 1)
+    np.testing.assert_array_equal(ranker.predict(X + 0.1), before)
+    assert ranker.labels_.tolist() == [1, 2, 5]
 
 
 @pytest.mark.parametrize("metric", [CMDSMetric(2, solver="fast", scale="fixed"), LDMLR(step="exact", max_iter=500)])

@@ -50,12 +50,12 @@ class OrdinalLabels:
         return np.array([position[name] for name in given], dtype=np.float64)
 
     def decode(self, values: FloatArray) -> NDArray[Any]:
-        """Return numbers unchanged, or the names of the nearest labels, the lower one half-way; None for NaN."""
+        """Return numbers unchanged, or the names of the nearest labels that occur, the lower half-way; None for NaN."""
         if self.names is None:
             return values
         missing = np.isnan(values)
-        nearest = nearest_label(np.arange(len(self.names), dtype=np.float64), np.where(missing, 0.0, values))
-        decoded = self.names[nearest]
+        nearest = nearest_label(self.distinct, np.where(missing, self.distinct[0], values))
+        decoded = self.names[self.distinct.astype(np.int64)][nearest]
         decoded[missing] = None
         return decoded
 

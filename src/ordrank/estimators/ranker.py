@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ordrank._protocols import Array, FloatArray, IntArray, Ranking
 from ordrank.backend import backend_of, convert_like, is_tensor
 from ordrank.errors import InputError, warn_caller
-from ordrank.estimators._defaults import DEFAULTS, Defaults
+from ordrank.estimators._defaults import DEFAULTS
 from ordrank.estimators._knn_selection import VOTE_WEIGHTS, beats_constant, candidate_k, select_votes
 from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators._out_of_fold import fit_metric, held_out_neighbors, nearest_on_host
@@ -105,7 +105,7 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         unlabeled: ArrayLike | Array | None = None,
         groups: ArrayLike | Array | None = None,
     ) -> Self:
-        """Fit the metric and keep the training samples.
+        """Fit the metric and keep the training samples; if that fails, the estimator does not change.
 
         Parameters
         ----------
@@ -123,23 +123,27 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         self
         """
         self._check_parameters()
+        records = type(self)(**self.get_params(deep=False))  # records the features; self stays as it was
         values, names = encode_labels(y)
         # The metric gets X unchanged, perhaps a data frame or with missing values that its pipeline imputes: here
         # only labels, shape and names are checked.
         if is_tensor(X):
-            checked = check_tensor(self, X, reset=True, ensure_min_samples=2, ensure_all_finite=False)
+            checked = check_tensor(records, X, reset=True, ensure_min_samples=2, ensure_all_finite=False)
             values = check_tensor_labels(values, checked)
         else:
-            checked, values = validate_data(self, X, values, y_numeric=True, ensure_min_samples=2, **_LENIENT)
-        self._labels: OrdinalLabels = ordinal_labels(values, names).on_host()
-        self.labels_ = self._labels.decode(self._labels.distinct)
+            checked, values = validate_data(records, X, values, y_numeric=True, ensure_min_samples=2, **_LENIENT)
+        labels = ordinal_labels(values, names).on_host()
         if unlabeled is not None:
-            self._check_shape(unlabeled, ensure_min_samples=0)
+            records._check_shape(unlabeled, ensure_min_samples=0)
         numbers = None if groups is None else check_groups(groups, checked)
-        self.metric_ = self._unfitted_metric()
-        fit_metric(self.metric_, X, self._labels.values, unlabeled, numbers)
-        self.embedding_ = self._embed(X)
-        self._select_votes(X if hasattr(X, "iloc") else checked, unlabeled, numbers)
+        metric = self._unfitted_metric()
+        fit_metric(metric, X, labels.values, unlabeled, numbers)
+        embedding, samples = _embedded(metric, X), X if hasattr(X, "iloc") else checked
+        k, weights = self._select_votes(metric, embedding, samples, labels, unlabeled, numbers)
+        validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and feature_names_in_
+        self.metric_, self.embedding_ = metric, embedding
+        self._labels, self.labels_ = labels, labels.decode(labels.distinct)
+        self.n_neighbors_, self.weights_ = k, weights
         return self
 
     def predict(self, X: ArrayLike | Array) -> Array:
@@ -205,41 +209,35 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             return self.metric
         return OrdinalMetric() if self.metric is None else clone(self.metric)
 
-    def _select_votes(self, X: Any, unlabeled: Any, groups: IntArray | None) -> None:
-        """Set the number of voting neighbours and their weights by samples held out of the fit."""
-        n_samples, n_held_out = len(self.embedding_), largest_group(groups)
-        defaults: Defaults = getattr(self.metric_, "_defaults", DEFAULTS)
+    def _select_votes(
+        self, metric: Any, embedding: Array, X: Any, labels: OrdinalLabels, unlabeled: Any, groups: IntArray | None
+    ) -> tuple[int, str]:
+        """Return the number of voting neighbours and their weights, selected by samples held out of the fit."""
+        n_samples, n_held_out, values = len(embedding), largest_group(groups), labels.values
+        defaults = metric._defaults if isinstance(metric, OrdinalMetric) else DEFAULTS
         candidates = candidate_k(n_samples, n_held_out, defaults) if self.n_neighbors == "auto" else [self.n_neighbors]
         weights = VOTE_WEIGHTS if self.weights == "auto" else [self.weights]
-        self.n_neighbors_, self.weights_ = candidates[-1], weights[-1]
         warn_if_all_vote(candidates[-1], n_samples)
         if len(candidates) * len(weights) == 1:
-            return
-        k, labels = min(candidates[-1], n_samples - n_held_out), self._labels.values
-        neighbors = held_out_neighbors(self.metric_, self.embedding_, X, self._labels, unlabeled, groups, k, defaults)
+            return candidates[-1], weights[-1]
+        k = min(candidates[-1], n_samples - n_held_out)
+        neighbors = held_out_neighbors(metric, embedding, X, labels, unlabeled, groups, k, defaults)
         if neighbors is None:
-            return
-        k, weight = select_votes(neighbors, labels, candidates, weights, aggregate=self.aggregate, defaults=defaults)
-        self.n_neighbors_, self.weights_ = k, weight
+            return candidates[-1], weights[-1]
+        k, weight = select_votes(neighbors, values, candidates, weights, aggregate=self.aggregate, defaults=defaults)
         if groups is None or self.n_neighbors != "auto":
-            return
-        errors = neighbors.errors(labels, k, aggregate=self.aggregate, weights=weight)
-        if not beats_constant(errors, neighbors.rows, labels, groups, self.aggregate, defaults):
-            self.n_neighbors_, self.weights_ = n_samples, weights[0]
-            warn_caller(_NO_BETTER_THAN_CONSTANT, UserWarning)
-
-    def _embed(self, X: ArrayLike | Array) -> Array:
-        """Return checked samples in the space of the metric."""
-        embedded = X if isinstance(self.metric_, str) else self.metric_.transform(X)
-        if is_tensor(embedded):
-            return check_finite_tensor(embedded)
-        return check_array(embedded, dtype=[np.float64, np.float32])
+            return k, weight
+        errors = neighbors.errors(values, k, aggregate=self.aggregate, weights=weight)
+        if beats_constant(errors, neighbors.rows, values, groups, self.aggregate, defaults):
+            return k, weight
+        warn_caller(_NO_BETTER_THAN_CONSTANT, UserWarning)
+        return n_samples, weights[0]
 
     def _queries(self, X: ArrayLike | Array) -> Array:
         """Return queries in the space of the metric, on the device of the training samples."""
         check_is_fitted(self)
         self._check_shape(X)
-        return convert_like(self._embed(X), self.embedding_)
+        return convert_like(_embedded(self.metric_, X), self.embedding_)
 
     def _check_shape(self, X: ArrayLike | Array, *, ensure_min_samples: int = 1) -> None:
         """Raise ValueError if the features differ from the fit."""
@@ -274,3 +272,11 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             found, of_label = min(k, len(members)), queries[backend_of(queries).indices(rows, queries)]
             indices[rows, :found], distances[rows, :found] = self._nearest(of_label, found, members)
         return indices, distances
+
+
+def _embedded(metric: Any, X: ArrayLike | Array) -> Array:
+    """Return checked samples in the space of the metric."""
+    embedded = X if isinstance(metric, str) else metric.transform(X)
+    if is_tensor(embedded):
+        return check_finite_tensor(embedded)
+    return check_array(embedded, dtype=[np.float64, np.float32])
