@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -86,6 +88,47 @@ def test_vectors_of_different_or_zero_length_are_rejected(score):
     for grades, estimates in (([1, 2], [1]), ([], [])):
         with pytest.raises(InputError, match="same length"):
             score(grades, estimates)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, "good", None])
+@pytest.mark.parametrize(
+    "score",
+    [
+        m.mean_absolute_error,
+        m.mean_absolute_error_per_grade,
+        m.accuracy,
+        partial(m.accuracy, labels=[1, 2]),
+        m.confusion_matrix,
+        m.quadratic_weighted_kappa,
+        m.kendall_tau,
+        lambda grades, estimates: m.order_preservation(np.zeros((3, 1)), grades, query_labels=estimates),
+        lambda grades, estimates: m.ndcg(Ranking(*np.zeros((3, 3, 1), dtype=int)), grades, estimates),
+    ],
+)
+def test_what_is_not_a_finite_number_has_no_score(score, value):
+    bad = [1, value, 2]
+    for arguments in ((bad, [1, 2, 2]), ([1, 2, 2], bad)):
+        with pytest.raises(InputError, match="must be finite numbers"):
+            score(*arguments)
+    with pytest.raises(InputError, match="labels must be finite numbers"):
+        m.accuracy([1, 2], [1, 2], labels=bad)
+
+
+def test_scores_of_tensors_equal_those_of_arrays():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 4
+    ranker = OrdinalRanker("passthrough", n_neighbors=3).fit(X, y)
+    queries, grades = rng.normal(size=(9, 3)), np.arange(9) % 4
+    arrays, tensors = ranker.rank(queries, 40), ranker.rank(torch.as_tensor(queries), 40)
+    assert isinstance(tensors.labels, torch.Tensor)
+    there = torch.as_tensor(grades)
+    for one, other in ((m.inside_grade(arrays, grades, 3), m.inside_grade(tensors, there, 3)), (arrays, tensors)):
+        assert m.same_grade_precision(other, there) == m.same_grade_precision(one, grades)
+        assert m.same_subject_precision(other, torch.as_tensor(y), there) == m.same_subject_precision(one, y, grades)
+        assert m.ndcg(other, there, torch.as_tensor(y)) == m.ndcg(one, grades, y)
+    estimates = torch.tensor([1.0, 2.0, 3.0], dtype=torch.bfloat16, requires_grad=True)
+    assert m.mean_absolute_error(torch.as_tensor([1, 2, 4]), estimates) == pytest.approx(1 / 3)
 
 
 def share_of_ordered_triplets(points, labels, queries, query_labels):

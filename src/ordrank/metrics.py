@@ -1,4 +1,4 @@
-"""Scores of estimated grades and of rankings."""
+"""Scores of estimated grades and of rankings, which may be arrays or tensors on any device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ordrank._protocols import FloatArray, IntArray, Ranking
+from ordrank._protocols import Array, FloatArray, IntArray, Ranking
+from ordrank.backend import backend_of, is_tensor
 from ordrank.errors import InputError
 
 
@@ -47,7 +48,7 @@ def confusion_matrix(grades: ArrayLike, estimates: ArrayLike, *, labels: ArrayLi
         Must include every grade; the distinct grades by default.
     """
     true, estimated = _same_length(grades, estimates)
-    known = np.unique(np.asarray(grades if labels is None else labels, dtype=np.float64))
+    known = np.unique(true if labels is None else _numbers("labels", labels))
     if not np.isin(true, known).all():
         raise InputError(f"grade {true[~np.isin(true, known)][0]:g} is not among the labels")
     cells = np.searchsorted(known, true) * len(known) + nearest_label(known, estimated)
@@ -117,9 +118,9 @@ def order_preservation(
     queries, query_labels : array-like of shape (q, s) and (q,), optional
         Anchors i; the points themselves by default.
     """
-    z, r = np.asarray(points, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    anchors = z if queries is None else np.asarray(queries, dtype=np.float64)
-    anchor_labels = r if query_labels is None else np.asarray(query_labels, dtype=np.float64)
+    z, r = _numbers("points", points), _numbers("labels", labels)
+    anchors = z if queries is None else _numbers("queries", queries)
+    anchor_labels = r if query_labels is None else _numbers("query_labels", query_labels)
     kept = total = 0
     for anchor, label in zip(anchors, anchor_labels, strict=True):
         other = r != label
@@ -131,20 +132,23 @@ def order_preservation(
 
 def same_grade_precision(ranking: Ranking, query_grades: ArrayLike) -> float:
     """Return the share of ranked samples with the grade of the query."""
+    ranking = _on_host(ranking)
     return _share_equal(ranking, ranking.labels, query_grades)
 
 
 def same_subject_precision(ranking: Ranking, subjects: ArrayLike, query_subjects: ArrayLike) -> float:
     """Return the share of ranked samples with the subject of the query, given ``subjects`` (n,) of the training set."""
-    return _share_equal(ranking, np.asarray(subjects)[ranking.indices], query_subjects)
+    ranking = _on_host(ranking)
+    return _share_equal(ranking, _array(subjects)[ranking.indices], query_subjects)
 
 
 def inside_grade(ranking: Ranking, query_grades: ArrayLike, k: int) -> Ranking:
-    """Return the first k samples of each row that have the query's true grade, padded with -1.
+    """Return the first k samples of each row that have the query's true grade, padded with -1, as arrays.
 
     The ranking must be complete: every training sample in every row.
     """
-    other = ranking.labels != np.asarray(query_grades)[:, None]
+    ranking = _on_host(ranking)
+    other = ranking.labels != _array(query_grades)[:, None]
     first = np.argsort(other, axis=1, kind="stable")[:, :k]
     missing = np.take_along_axis(other, first, axis=1)
     labels = np.take_along_axis(ranking.labels, first, axis=1)
@@ -163,15 +167,15 @@ def ndcg(ranking: Ranking, query_grades: ArrayLike, labels: ArrayLike) -> float:
 
     ``labels`` (n,) are those of all training samples.
     """
-    all_labels, grades = np.asarray(labels, dtype=np.float64), np.asarray(query_grades, dtype=np.float64)
+    indices, all_labels, grades = _array(ranking.indices), _numbers("labels", labels), _numbers("grades", query_grades)
     span = np.ptp(np.concatenate([all_labels, grades]))
-    discount = 1 / np.log2(np.arange(2, ranking.indices.shape[1] + 2))
+    discount = 1 / np.log2(np.arange(2, indices.shape[1] + 2))
 
     def gain(ranked: FloatArray, grade: FloatArray) -> FloatArray:
         return 1 - np.abs(ranked - grade) / span if span > 0 else np.ones_like(ranked)
 
-    gains = gain(all_labels[ranking.indices], grades[:, None])
-    reached = np.where(ranking.indices < 0, 0.0, gains) @ discount
+    gains = gain(all_labels[indices], grades[:, None])
+    reached = np.where(indices < 0, 0.0, gains) @ discount
     distinct, which = np.unique(grades, return_inverse=True)
     best = np.array([np.sort(gain(all_labels, grade))[::-1][: len(discount)] @ discount for grade in distinct])
     # If no sample has any gain, every order is optimal.
@@ -203,7 +207,7 @@ def _tied_pairs(values: NDArray[Any]) -> int:
 
 
 def _share_equal(ranking: Ranking, values: NDArray[Any], query_values: ArrayLike) -> float:
-    expected = np.asarray(query_values)
+    expected = _array(query_values)
     if len(expected) != len(ranking):
         raise InputError(f"the ranking has {len(ranking)} queries, but {len(expected)} values were given")
     filled = ranking.indices >= 0
@@ -215,14 +219,34 @@ def _rounded(grades: ArrayLike, estimates: ArrayLike, labels: ArrayLike | None) 
     true, estimated = _same_length(grades, estimates)
     if labels is None:
         return true, estimated
-    known = np.unique(np.asarray(labels, dtype=np.float64))
+    known = np.unique(_numbers("labels", labels))
     return true, known[nearest_label(known, estimated)]
 
 
 def _same_length(grades: ArrayLike, estimates: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    true, estimated = np.asarray(grades, dtype=np.float64), np.asarray(estimates, dtype=np.float64)
+    true, estimated = _numbers("grades", grades), _numbers("estimates", estimates)
     if true.shape != estimated.shape or true.ndim != 1 or len(true) == 0:
         raise InputError(
             f"grades and estimates must be vectors of the same length, got {true.shape} and {estimated.shape}"
         )
     return true, estimated
+
+
+def _numbers(name: str, values: ArrayLike | Array) -> FloatArray:
+    """Return finite numbers as an array; raise InputError if some are not."""
+    try:
+        numbers = np.asarray(_array(values), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be finite numbers, but some are no numbers at all") from None
+    if not np.isfinite(numbers).all():
+        missing = numbers[~np.isfinite(numbers)]
+        raise InputError(f"{name} must be finite numbers, but {len(missing)} are not, for example {missing[0]}")
+    return numbers
+
+
+def _array(values: ArrayLike | Array) -> NDArray[Any]:
+    return np.asarray(backend_of(values).to_numpy(values) if is_tensor(values) else values)
+
+
+def _on_host(ranking: Ranking) -> Ranking:
+    return Ranking(_array(ranking.indices), _array(ranking.distances), _array(ranking.labels))

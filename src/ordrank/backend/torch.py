@@ -22,6 +22,7 @@ _BLOCK_ELEMENTS = {"cpu": 4_000_000, "cuda": 400_000_000}
 _GRAM_ROWS = 65536
 # Rows whose products are summed in float32; longer sums lose digits and make solvers stop early.
 _SUM_ROWS = 4096
+_NOT_IN_NUMPY = (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def _kernels(a: Array) -> Any:
@@ -109,7 +110,8 @@ class TorchBackend:
         return np.array([next(copied) if isinstance(s, torch.Tensor) else s for s in scalars], dtype=np.float64)
 
     def to_numpy(self, a: Array) -> Any:
-        return a.detach().cpu().numpy()
+        a = a.detach().cpu()
+        return (a.float() if a.dtype in _NOT_IN_NUMPY else a).numpy()
 
     def concat(self, parts: Sequence[Array], axis: int = 0) -> Array:
         return torch.cat(list(parts), dim=axis)
