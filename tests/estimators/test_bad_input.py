@@ -72,6 +72,10 @@ class TestData:
         assert_rejects(estimator, graded[0], np.array(["1", "2", "10"] * 30), "ordered pandas categorical")
         assert_rejects(estimator, graded[0], np.array([1, 2, "10"] * 30, dtype=object), "'10'")
 
+    def test_no_labels_at_all(self, estimator, graded):
+        for empty in (np.array([], dtype=str), np.array([], dtype=object), []):
+            assert_rejects(estimator, graded[0], empty, "y is empty|inconsistent numbers of samples|0 sample")
+
     def test_categories_without_an_order(self, estimator, graded):
         names = pd.Categorical(["good", "bad", "ugly"] * 30)
         assert_rejects(estimator, graded[0], names, "categorical without an order")
@@ -179,6 +183,33 @@ class TestMetrics:
 def test_invalid_parameters_are_named(estimator, complaint, graded):
     with pytest.raises(InputError, match=complaint):
         estimator.fit(*graded)
+
+
+@pytest.mark.parametrize("estimator", [OrdinalMetric(beta=1e200), OrdinalMetric(beta=1e308)], ids=repr)
+def test_a_beta_too_large_to_square_is_named(estimator, graded):
+    with pytest.raises(InputError, match=r"beta=1e.* overflows when squared"):
+        estimator.fit(*graded)
+    with pytest.raises(InputError, match=r"beta=1e.* overflows when squared"):
+        estimator.fit(np.random.default_rng(0).normal(size=(400, 2)), np.arange(400))
+
+
+@pytest.mark.parametrize("weight", [2.0, np.float32(2), np.array(2.0)])
+def test_a_single_number_is_no_sample_weight(weight, graded):
+    with pytest.raises(InputError, match="one weight for each of the 90 samples, got one number"):
+        OrdinalMetric().fit(*graded, sample_weight=weight)
+
+
+def test_missing_groups_of_pandas_are_named(graded):
+    groups = pd.array([None, *range(89)], dtype="Int64")
+    for given in (groups, pd.Series(groups), np.asarray(groups, dtype=object)):
+        with pytest.raises(InputError, match="groups has missing values"):
+            OrdinalMetric().fit(*graded, groups=given)
+
+
+def test_boolean_groups_are_allowed(graded):
+    X, y = graded
+    for groups in (np.arange(90) % 2 == 0, [bool(row % 2) for row in range(90)]):
+        assert OrdinalMetric(kernel="linear").fit(X, y, groups=groups).loo_neighbors_.indices.shape[1] == 30
 
 
 def test_more_dimensions_than_features_are_allowed_and_add_nothing():

@@ -292,6 +292,26 @@ def test_rankers_reject_queries_with_other_features(backend, graded):
         ranker.predict(put(graded[0][:, :5], backend))
 
 
+def test_types_that_numpy_lacks_are_converted(backend, graded):
+    X, y = graded
+    arrays = {"y": y, "unlabeled": X + 0.5, "groups": np.arange(90) % 9}
+    short = {name: put(array, backend).bfloat16() for name, array in arrays.items()}
+    long = {name: host(array).astype(np.float64) for name, array in short.items()}
+    np.testing.assert_array_equal(long["y"], y)
+    weights = put(np.ones(90), backend).bfloat16()
+    for samples in (X, put(X, backend)):
+        found, expected = (OrdinalMetric().fit(samples, sample_weight=weights, **given) for given in (short, long))
+        np.testing.assert_array_equal(host(found.transform(samples)), host(expected.transform(samples)))
+        found, expected = (OrdinalRanker().fit(samples, **given) for given in (short, long))
+        np.testing.assert_array_equal(host(found.predict(samples)), host(expected.predict(samples)))
+
+
+def test_unlabelled_sparse_tensors_are_rejected(backend, graded):
+    X, y = graded
+    with pytest.raises(InputError, match="must be a dense tensor of real numbers"):
+        OrdinalMetric().fit(X, y, unlabeled=put(X, backend).to_sparse())
+
+
 # --- missing devices ----------------------------------------------------------------------------------------------
 
 

@@ -298,7 +298,7 @@ def test_invalid_parameters_are_named(parameters, sentence, graded):
     [
         (np.full(90, -1.0), "negative values, the smallest is -1"),
         (np.ones(89), "inconsistent numbers of samples"),
-        (np.ones((90, 2)), "1D array"),
+        (np.ones((90, 2)), "one weight for each of the 90 samples"),
         (np.full(90, np.nan), "NaN"),
     ],
 )

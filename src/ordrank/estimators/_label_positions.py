@@ -12,6 +12,9 @@ from ordrank._protocols import FloatArray
 from ordrank.errors import InputError, RepairedDistancesWarning, warn_caller
 from ordrank.geometry import Repair, check_distance_matrix, classical_mds, embed_labels, repair_distances
 
+# Between labels: squares, and their sums over labels, must not overflow.
+_MAX_DISTANCE = 1e60
+
 
 @dataclass(frozen=True)
 class LabelPositions:
@@ -55,6 +58,8 @@ def positions_from_values(labels: FloatArray, n_components: int, beta: float, we
     reach = labels[-1] - labels[0]
     if not 1e-100 < reach < 1e100:
         raise InputError(f"labels with a range of {reach:.1g} overflow or underflow when squared; rescale them")
+    if beta > _MAX_DISTANCE:
+        raise InputError(f"beta={beta:g} overflows when squared; 1000 already makes labels all but equidistant")
     spread = np.sqrt(np.cov(labels, aweights=weights, ddof=0))
     return LabelPositions(embed_labels(labels / spread, n_components, beta=beta, weights=weights))
 
@@ -66,6 +71,6 @@ def _checked(distances: ArrayLike, m: int) -> FloatArray:
     off_diagonal = matrix[~np.eye(m, dtype=bool)]
     if off_diagonal.min() <= 0:
         raise InputError("different labels are at distance zero; raise beta, or give them one label")
-    if off_diagonal.max() > 1e60 or off_diagonal.max() < 1e-60:
+    if not 1 / _MAX_DISTANCE <= off_diagonal.max() <= _MAX_DISTANCE:
         raise InputError(f"label distances up to {off_diagonal.max():.1g} cannot be squared; scale the labels")
     return matrix

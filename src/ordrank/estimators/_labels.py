@@ -80,6 +80,8 @@ def encode_labels(y: Any) -> tuple[Any, NDArray[Any] | None]:
     values = y if is_column else column_or_1d(y, warn=True)
     if values.dtype.kind in "biuf":
         return values, None
+    if not len(values):
+        raise InputError("y is empty; a fit needs at least two samples with different labels")
     other = [value for value in values if not isinstance(value, Real)]
     if values.dtype == object and not other:
         return values.astype(np.float64), None

@@ -146,7 +146,7 @@ def check_unlabeled(estimator: Any, unlabeled: Any, like: NDArray[np.floating]) 
     if unlabeled is None:
         return like
     if is_tensor(unlabeled):
-        unlabeled = backend_of(unlabeled).to_numpy(unlabeled)
+        unlabeled = backend_of(unlabeled).to_numpy(tensor_samples(unlabeled, None))
     checks: dict[str, Any] = {"dtype": like.dtype, "ensure_min_samples": 0}
     checked: NDArray[np.floating] = validate_data(estimator, unlabeled, reset=False, **checks)
     if len(checked):
@@ -189,9 +189,12 @@ def apply_weights(
     if sample_weight is not None:
         if is_tensor(sample_weight):
             sample_weight = backend_of(sample_weight).to_numpy(sample_weight)
+        needed = f"sample_weight must have one weight for each of the {len(X)} samples"
+        if np.isscalar(sample_weight) or getattr(sample_weight, "ndim", 1) == 0:
+            raise InputError(f"{needed}, got one number")
         weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
         if weights.ndim != 1:
-            raise InputError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
+            raise InputError(f"{needed}, got an array of shape {weights.shape}")
         check_consistent_length(X, weights)
         if weights.min() < 0:
             raise InputError(f"sample_weight has negative values, the smallest is {weights.min():g}")
@@ -213,7 +216,7 @@ def check_groups(groups: ArrayLike | Array, X: Array) -> IntArray:
     if names.ndim != 1:
         raise InputError(f"groups must name one group for each sample, got an array of shape {names.shape}")
     check_consistent_length(X, names)
-    if any(name is None or name != name for name in names):
+    if any(map(_is_missing, names)):
         raise InputError("groups has missing values; give every sample a group, a separate one if it is independent")
     try:
         distinct, numbers = np.unique(names, return_inverse=True)
@@ -222,6 +225,14 @@ def check_groups(groups: ArrayLike | Array, X: Array) -> IntArray:
     if len(distinct) < 2:
         raise InputError("all samples are of one group: holding it out would leave no training samples")
     return np.asarray(numbers, dtype=np.int64)
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or pandas.NA, whose comparisons have no truth value."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
 
 
 def largest_group(groups: IntArray | None) -> int:
