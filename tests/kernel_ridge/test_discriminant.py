@@ -22,15 +22,15 @@ def drawn(seed, n=40, d=5, n_labels=3):
     return unit(X), labels
 
 
-def rescaling_of(X, labels, weights):
-    return local_discriminant_metric(X, labels, weights, within=10.0, between=30.0, power=6)
+def rescaling_of(X, labels, weights, power=6):
+    return local_discriminant_metric(X, labels, weights, within=10.0, between=30.0, power=power)
 
 
 def matrix(rescaling, d):
     return rescaling(np.eye(d))
 
 
-def scatter_by_hand(X, labels, weights, *, same):
+def scatter_by_hand(X, labels, weights, *, same, power):
     """Return the scatter by explicit loops."""
     total = np.zeros((X.shape[1], X.shape[1]))
     for i in range(len(X)):
@@ -38,25 +38,26 @@ def scatter_by_hand(X, labels, weights, *, same):
         if np.sum(labels == labels[i]) == 1:
             continue
         others = np.flatnonzero(((labels == labels[i]) == same) & (distances > 1e-4))
-        scatter = sum(weights[j] * distances[j] ** -12 * np.outer(X[i] - X[j], X[i] - X[j]) for j in others)
+        scatter = sum(weights[j] * distances[j] ** (-2 * power) * np.outer(X[i] - X[j], X[i] - X[j]) for j in others)
         total += weights[i] * scatter / np.trace(scatter)
     return total / weights.sum()
 
 
-def power(A, exponent):
+def matrix_power(A, exponent):
     values, vectors = np.linalg.eigh(A)
     return vectors * values**exponent @ vectors.T
 
 
-def test_equals_the_stated_formula():
+@pytest.mark.parametrize("power", [1, 2, 6])
+def test_equals_the_stated_formula(power):
     X, labels = drawn(0)
     weights = np.random.default_rng(1).uniform(0.5, 2, size=len(X))
     X = unit(X, weights)
     labels[0] = 7  # the only sample of its label
-    W, B = (scatter_by_hand(X, labels, weights, same=same) for same in (True, False))
-    shrink = power(np.eye(5) + 10 * W, -0.5)
-    expected = power(shrink @ (np.eye(5) + 30 * B) @ shrink, 0.5)
-    rescaling = rescaling_of(X, labels, weights)
+    W, B = (scatter_by_hand(X, labels, weights, same=same, power=power) for same in (True, False))
+    shrink = matrix_power(np.eye(5) + 10 * W, -0.5)
+    expected = matrix_power(shrink @ (np.eye(5) + 30 * B) @ shrink, 0.5)
+    rescaling = rescaling_of(X, labels, weights, power)
     np.testing.assert_allclose(matrix(rescaling, 5) * rescaling.scale, expected, atol=1e-9)
 
 

@@ -72,7 +72,8 @@ def _scatter(T: FloatArray, squared: FloatArray, relative: FloatArray, weights: 
     nearest = squared.min(axis=1, keepdims=True)
     nearest[np.isinf(nearest)] = 1.0  # without neighbours all weights are zero, whatever the unit
     ratios = squared / nearest
-    traces = nearest * (ratios ** (1 - power) @ weights)[:, None]
+    decay = np.where(np.isinf(ratios), 0.0, ratios ** (1 - power))  # inf⁰ is 1
+    traces = nearest * (decay @ weights)[:, None]
     pairs = relative[:, None] * weights * ratios**-power / np.maximum(traces, np.finfo(np.float64).tiny)
     degrees = pairs.sum(axis=0) + pairs.sum(axis=1)
     mixed = T.T @ (pairs @ T)
