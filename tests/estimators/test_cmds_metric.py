@@ -62,6 +62,9 @@ def test_without_a_local_term_the_fit_is_ridge_regression(graded):
     Y = metric.label_positions_[np.searchsorted([1, 2, 5], y)]
     expected = np.linalg.solve(centred.T @ centred + 3 * np.eye(6), centred.T @ Y).T
     np.testing.assert_allclose(metric.components_, expected, atol=1e-10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NeighborsCappedWarning)  # of target neighbours, which are not needed
+        CMDSMetric(2, mu=0.0, alpha=3.0, **CONVERGED).fit(X, np.arange(90) // 2)
 
 
 def test_positions_keep_the_label_distances_and_are_centred(graded):

@@ -15,7 +15,7 @@ from ordrank.estimators._labels import OrdinalLabels
 from ordrank.estimators._linear import LinearMetric
 from ordrank.estimators._validation import check_choice, check_integer, check_number
 from ordrank.geometry import label_distances
-from ordrank.neighbors import TargetNeighbors, target_neighbors
+from ordrank.neighbors import target_neighbors
 from ordrank.objectives import CMDSObjective
 from ordrank.objectives.local import LocalDistanceTerm
 from ordrank.solvers import SolverResult, lbfgs, steepest_descent
@@ -150,10 +150,8 @@ class CMDSMetric(LinearMetric):
 
     def _learn(self, X: Array, labels: OrdinalLabels) -> None:
         Y = self._targets(X, labels)
-        neighbors = target_neighbors(X, labels.index, self.n_neighbors)
-        objective = CMDSObjective(
-            X, Y, self._local_term(X, neighbors), alpha=self.alpha, free_scale=self.scale == "free"
-        )
+        local = self._local_term(X, labels.index)
+        objective = CMDSObjective(X, Y, local, alpha=self.alpha, free_scale=self.scale == "free")
         result = self._solve(objective, self._start(objective, X))
         L, c = objective.unpack(result.x)
         self.components_, self.scale_ = backend_of(X).asarray(L, X), float(c)
@@ -188,8 +186,11 @@ class CMDSMetric(LinearMetric):
         self.label_positions_ = positions.points
         return backend_of(X).asarray(self.label_positions_, X)[labels.index]
 
-    def _local_term(self, X: Array, neighbors: TargetNeighbors) -> LocalDistanceTerm | None:
-        if len(neighbors) == 0 or self.mu == 0:
+    def _local_term(self, X: Array, label_index: Array) -> LocalDistanceTerm | None:
+        if self.mu == 0:
+            return None
+        neighbors = target_neighbors(X, label_index, self.n_neighbors)
+        if not len(neighbors):
             return None
         pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
         return LocalDistanceTerm(pairs, neighbors.squared_distances, self.mu)
