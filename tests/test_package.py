@@ -16,7 +16,7 @@ from ordrank.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NEEDS = {"ordrank.backend.torch": "torch", "ordrank.backend.kernels": "triton"}
+NEEDS = {"ordrank.backend.torch": "torch", "ordrank.backend.triton_kernels": "triton"}
 PACKAGES = (
     ".datasets",
     ".distributed",

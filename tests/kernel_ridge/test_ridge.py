@@ -36,7 +36,7 @@ def test_alpha_is_dimensionless():
     F, Y, weights = problem(0)
     one, other = RidgePath(F, Y, weights).at(0.1), RidgePath(1000 * F, Y, weights).at(0.1)
     np.testing.assert_allclose(one.fitted_values, other.fitted_values)
-    assert one.loo_distance == pytest.approx(other.loo_distance)
+    assert one.weighted_loo_distance == pytest.approx(other.weighted_loo_distance)
 
 
 def test_an_integer_weight_equals_duplicates():

@@ -35,7 +35,7 @@ class Backend(Protocol):
         """Copy several scalars to the host in one transfer, so that the device is synchronised once."""
 
     def to_numpy(self, a: Array) -> Any:
-        """Copy an array to the host."""
+        """Return the array as an ndarray; only what NumPy cannot share, such as memory of a GPU, is copied."""
 
     def concat(self, parts: Sequence[Array], axis: int = 0) -> Array:
         """Concatenate arrays along an axis."""
@@ -49,10 +49,10 @@ class Backend(Protocol):
     def double(self, a: Array) -> Array:
         """Convert to float64."""
 
-    def epsilon(self, a: Array) -> float:
+    def finfo_eps(self, a: Array) -> float:
         """Return the machine epsilon of the dtype."""
 
-    def largest(self, a: Array) -> float:
+    def finfo_max(self, a: Array) -> float:
         """Return the largest finite number of the dtype."""
 
     def all_finite(self, a: Array) -> bool:
@@ -70,8 +70,8 @@ class Backend(Protocol):
     def gram(self, a: Array) -> Array:
         """Return AᵀA in float64: squaring halves the number of correct digits."""
 
-    def linear(self, a: Array, b: Array) -> Array:
-        """Return ABᵀ for A (n, d) and a low matrix B (s, d), in the dtype of A."""
+    def inner(self, a: Array, b: Array) -> Array:
+        """Return ABᵀ, as ``numpy.inner`` does, for A (n, d) and B (s, d) with few rows, in the dtype of A."""
 
     def transposed_product(self, a: Array, b: Array) -> Array:
         """Return AᵀB for tall matrices (n, s) and (n, d), in their dtype; long sums are accumulated in float64."""
@@ -88,8 +88,8 @@ class Backend(Protocol):
     def empty(self, shape: tuple[int, ...], like: Array) -> Array:
         """Allocate an uninitialised array with the dtype and device of ``like``."""
 
-    def exp(self, a: Array) -> Array:
-        """Exponentiate every element in place."""
+    def exp(self, a: Array, out: Array) -> Array:
+        """Write the exponential of each element of A to ``out``, which may be A, and return it."""
 
     def segment_sum(self, a: Array, segment: Array, n_segments: int) -> Array:
         """Sum the rows (n, d) of each segment: (n_segments, d)."""

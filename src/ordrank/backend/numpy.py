@@ -126,10 +126,10 @@ class NumpyBackend:
     def double(self, a: Array) -> Array:
         return a.astype(np.float64, copy=False)
 
-    def epsilon(self, a: Array) -> float:
+    def finfo_eps(self, a: Array) -> float:
         return float(np.finfo(a.dtype).eps)
 
-    def largest(self, a: Array) -> float:
+    def finfo_max(self, a: Array) -> float:
         return float(np.finfo(a.dtype).max)
 
     def all_finite(self, a: Array) -> bool:
@@ -155,7 +155,7 @@ class NumpyBackend:
             total += block.T @ block
         return total
 
-    def linear(self, a: Array, b: Array) -> Array:
+    def inner(self, a: Array, b: Array) -> Array:
         return a @ b.T.astype(a.dtype, copy=False)
 
     def transposed_product(self, a: Array, b: Array) -> Array:
@@ -179,8 +179,8 @@ class NumpyBackend:
     def empty(self, shape: tuple[int, ...], like: Array) -> Array:
         return np.empty(shape, dtype=like.dtype)
 
-    def exp(self, a: Array) -> Array:
-        return np.exp(a, out=a)
+    def exp(self, a: Array, out: Array) -> Array:
+        return np.exp(a, out=out)
 
     def segment_sum(self, a: Array, segment: Array, n_segments: int) -> Array:
         ones = np.ones(len(segment), dtype=a.dtype)

@@ -30,10 +30,10 @@ def _kernels(a: Array) -> Any:
     if not a.is_cuda:
         return None
     try:
-        from ordrank.backend import kernels
+        from ordrank.backend import triton_kernels
     except ImportError:
         return None
-    return kernels
+    return triton_kernels
 
 
 class TensorPairs:
@@ -125,10 +125,10 @@ class TorchBackend:
     def double(self, a: Array) -> Array:
         return a.double()
 
-    def epsilon(self, a: Array) -> float:
+    def finfo_eps(self, a: Array) -> float:
         return float(torch.finfo(a.dtype).eps)
 
-    def largest(self, a: Array) -> float:
+    def finfo_max(self, a: Array) -> float:
         return float(torch.finfo(a.dtype).max)
 
     def all_finite(self, a: Array) -> bool:
@@ -152,7 +152,7 @@ class TorchBackend:
             total.addmm_(block.T, block)
         return total
 
-    def linear(self, a: Array, b: Array) -> Array:
+    def inner(self, a: Array, b: Array) -> Array:
         b, kernels = b.to(a.dtype), _kernels(a)
         if kernels is None or a.dtype != torch.float32 or len(b) > kernels.MAX_COLUMNS:
             return a @ b.T
@@ -182,8 +182,8 @@ class TorchBackend:
     def empty(self, shape: tuple[int, ...], like: Array) -> Array:
         return torch.empty(shape, dtype=like.dtype, device=like.device)
 
-    def exp(self, a: Array) -> Array:
-        return a.exp_()
+    def exp(self, a: Array, out: Array) -> Array:
+        return torch.exp(a, out=out)
 
     def segment_sum(self, a: Array, segment: Array, n_segments: int) -> Array:
         members = segment.argsort(stable=True)  # in a fixed order, unlike atomic additions

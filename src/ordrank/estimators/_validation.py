@@ -137,7 +137,7 @@ def check_training_data(estimator: Any, X: Any, y: Any, device: str | None = Non
     labels = ordinal_labels(values, names)
     if _is_constant(X):
         raise InputError("all samples are identical: every feature is constant, there is no distance to learn")
-    check_magnitude(bounds, math.prod(X.shape), backend_of(X).largest(X))
+    check_magnitude(bounds, math.prod(X.shape), backend_of(X).finfo_max(X))
     return X if is_tensor(X) else to_device(X, device), labels
 
 

@@ -137,7 +137,7 @@ def _factor(A: Array) -> Array:
     """Return L with A = LᵀL from the positive eigenvalues of A, largest first; at least one row."""
     backend = backend_of(A)
     values, vectors = backend.eigh(A)
-    rank = max(1, int((values > values[-1] * len(A) * backend.epsilon(A)).sum()))
+    rank = max(1, int((values > values[-1] * len(A) * backend.finfo_eps(A)).sum()))
     largest = list(range(len(A) - 1, len(A) - 1 - rank, -1))
     return (vectors[:, largest] * values[largest].clip(min=0) ** 0.5).T
 
@@ -148,7 +148,7 @@ def _is_bounded(scatter: Array, target_scatter: Array) -> bool:
     Along A = vvᵀ with v orthogonal to every δ_p the local term is constant, and -vᵀCv must not decrease.
     """
     backend = backend_of(scatter)
-    rounding = len(scatter) * backend.epsilon(scatter)
+    rounding = len(scatter) * backend.finfo_eps(scatter)
     values, vectors = backend.eigh(target_scatter)
     null = vectors[:, values <= values[-1] * rounding]
     if null.shape[1] == 0:

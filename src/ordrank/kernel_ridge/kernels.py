@@ -162,4 +162,5 @@ def _products_and_squares(X: Array, Y: Array) -> tuple[Array, Array]:
 
 
 def _gaussian(squared: Array, sharpness: float) -> Array:
-    return backend_of(squared).exp((-0.5 * sharpness) * squared)
+    values = (-0.5 * sharpness) * squared
+    return backend_of(values).exp(values, out=values)

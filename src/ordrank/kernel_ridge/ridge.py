@@ -204,8 +204,8 @@ class PathFit(RidgeFit):
         return np.asarray(np.linalg.norm(self.loo_errors, axis=1))
 
     @cached_property
-    def loo_distance(self) -> float:
-        """Weighted mean of these norms."""
+    def weighted_loo_distance(self) -> float:
+        """Mean of the leave-one-out distances, weighted by the samples' weights."""
         return float(self.loo_distances @ self.problem.weights / self.problem.weights.sum())
 
     @cached_property
@@ -224,12 +224,12 @@ class PathFit(RidgeFit):
 
     @property
     def score(self) -> float:
-        """Negative log evidence plus the log of the leave-one-out distance; lower is better.
+        """Negative log evidence plus the log of the weighted leave-one-out distance; lower is better.
 
         Both estimate the log of an out-of-sample error. Leave-one-out is unbiased and noisy, the evidence stable
         and only as good as its model; the sum selects better than either.
         """
-        return self.negative_log_evidence + float(np.log(max(self.loo_distance, _TINY)))
+        return self.negative_log_evidence + float(np.log(max(self.weighted_loo_distance, _TINY)))
 
     def coefficients(self) -> FloatArray:
         """B, (p, s)."""

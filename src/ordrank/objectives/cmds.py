@@ -64,7 +64,7 @@ class CMDSObjective:
 
     def image(self, x: Array) -> Array:
         """Return Z = XLᵀ."""
-        return self._backend.linear(self._X, self.unpack(x)[0])
+        return self._backend.inner(self._X, self.unpack(x)[0])
 
     def value(self, x: Array, z: Array) -> float:
         """Return f(L, c), given Z."""
@@ -126,7 +126,7 @@ def _span(X: Array) -> tuple[Array, Array]:
     backend = backend_of(X)
     values, vectors = backend.eigh(backend.gram(X) if d <= n else backend.gram(X.T))
     # The Gram matrix has half the correct digits of X: smaller eigenvalues are noise.
-    kept = values > values[-1] * max(n, d) * backend.epsilon(values)
+    kept = values > values[-1] * max(n, d) * backend.finfo_eps(values)
     values, vectors = values[kept], vectors[:, kept]
     if d > n:
         vectors = (backend.double(X.T) @ vectors) / values**0.5
