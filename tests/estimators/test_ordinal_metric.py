@@ -16,6 +16,7 @@ from ordrank.estimators._defaults import DEFAULTS
 from ordrank.kernel_ridge import graph_laplacian
 from ordrank.kernel_ridge.kernels import kernel
 from ordrank.neighbors import target_neighbors
+from ordrank.solvers import StopReason
 
 FIXED = {
     "linear": OrdinalMetric(kernel="linear", alpha=0.01, locality=0.3),
@@ -114,7 +115,8 @@ def test_the_local_term_keeps_distances_of_target_neighbours(graded):
     without, plain = excess(0.0)
     with_term, local = excess(10.0)
     assert with_term < 0.7 * without
-    assert plain.stop_reason_ == "closed form"
+    assert plain.stop_reason_ == StopReason.CLOSED_FORM
+    assert StopReason.CLOSED_FORM.converged
     assert local.n_iter_ > 1
     assert local.history_[-1].value == local.objective_ < local.history_[0].value
     assert local.loo_neighbors_ is None

@@ -125,6 +125,7 @@ class DaskOrdinalMetric(OrdinalMetric):
         """Return few samples in the memory of the client, many in shards, with mean and scale."""
         linear, few = self.kernel != "rbf", self._defaults.selection_samples
         if len(sharded) > few:
+            # Moments are (d, d): not for more features than model selection has samples, as in InMemoryData.measure.
             return sharded.measured(moments=linear and len(sharded.center) <= few)
         X, index, weights = sharded.gather()
         return InMemoryData.measure(X, index, sharded.encoding.positions, weights, linear=linear, few=few)

@@ -96,7 +96,8 @@ class Defaults:
     # max(validation_samples, validation_products / n).
     validation_samples: int = 300
     validation_products: int = 6_000_000
-    # Up to this many samples kernels are exact, beyond they have landmarks; 1000 of 2000 cost no MAE
+    # Up to this many samples, unlabelled ones included, all samples of the model selection are landmarks: kernels are
+    # exact up to ``selection_samples`` labelled ones. Beyond, ``n_landmarks`` are drawn; 1000 of 2000 cost no MAE
     # (ordinal_metric.json).
     exact_samples: int = 2000
     n_landmarks: int = 1000

@@ -66,9 +66,10 @@ class OrdinalMetric(BaseMetric):
     have a closed form [5]_, by which everything set to ``"auto"`` is selected inside the training set. Up to 300
     samples f is a mean over kernels, weighted by their posterior probability. Up to 1500 samples the inputs of kernels
     are rescaled by a local discriminant metric [1]_. Of more samples 1500 are drawn for model selection and all are
-    fitted, one block at a time: X is never copied as a whole and may be a ``numpy.memmap``, except with μ > 0. Above
-    2000 samples kernels have 1000 landmarks [3]_. ``transform`` returns f in the first s columns and, if λ > 0, λ times
-    the normalised samples in d more.
+    fitted, one block at a time: X is never copied as a whole and may be a ``numpy.memmap``, except with μ > 0. Kernels
+    are exact up to 1500 labelled samples, and 2000 with unlabelled ones; beyond they have landmarks [3]_, the drawn
+    samples or, above 2000, 1000 of them. ``transform`` returns f in the first s columns and, if λ > 0, λ times the
+    normalised samples in d more.
 
     Parameters
     ----------

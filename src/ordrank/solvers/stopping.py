@@ -12,11 +12,12 @@ from ordrank.errors import MissingCapabilityError
 
 
 class StopReason(StrEnum):
-    """Stopping reasons as sentences for users."""
+    """Stopping reasons, as text for users."""
 
     GRADIENT = "the gradient is small enough"
     DECREASE = "no step lowers the objective by more than its rounding or tolerance"
     CHANGE = "the solution no longer changes"
+    CLOSED_FORM = "closed form"
     MAX_ITER = "the maximum number of iterations was reached"
     LINE_SEARCH = "the line search found no acceptable step in its allowed number of trials"
     DIVERGED = "the iteration diverged; the last finite point is kept"
@@ -24,7 +25,7 @@ class StopReason(StrEnum):
     @property
     def converged(self) -> bool:
         """Whether the reason means that a solution was reached."""
-        return self in (StopReason.GRADIENT, StopReason.DECREASE, StopReason.CHANGE)
+        return self in (StopReason.GRADIENT, StopReason.DECREASE, StopReason.CHANGE, StopReason.CLOSED_FORM)
 
 
 class Iterate(NamedTuple):
@@ -48,7 +49,7 @@ class SolverResult:
     n_iter, n_evals : int
         Steps; evaluations of the objective, with or without its gradient.
     stop_reason : str
-        A :class:`StopReason`.
+        The text of a :class:`StopReason`.
     converged : bool
         Whether that reason means that a solution was reached.
     history : tuple of Iterate

@@ -129,5 +129,8 @@ def feature_map(
 
 
 def draw_landmarks(X: NDArray[np.floating], n_landmarks: int, rng: np.random.Generator) -> NDArray[np.floating]:
-    """Return some rows of X in their order, or all if there are no more."""
+    """Return some rows of X in their order, or all if there are no more.
+
+    All row numbers are permuted, which draws others than ``draw_rows``; a fit depends on this.
+    """
     return X if len(X) <= n_landmarks else X[np.sort(rng.permutation(len(X))[:n_landmarks])]

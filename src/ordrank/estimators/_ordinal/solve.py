@@ -13,16 +13,14 @@ from ordrank.kernel_ridge import RidgeFit
 from ordrank.neighbors import TargetNeighbors
 from ordrank.objectives import CMDSObjective
 from ordrank.objectives.local import LocalDistanceTerm
-from ordrank.solvers import Iterate, SolverResult, lbfgs
-
-CLOSED_FORM = "closed form"
+from ordrank.solvers import Iterate, SolverResult, StopReason, lbfgs
 
 
 @dataclass(frozen=True)
 class LocalTermOptions:
     """Parameters of the local term and of its solver."""
 
-    mu: float  # weight per pair of target neighbours; 0 leaves the closed form
+    mu: float  # weight of the mean over all pairs of target neighbours; 0 leaves the closed form
     tau: float  # fraction of its squared distance that a pair should keep
     n_neighbors: int  # target neighbours of each sample
     max_iter: int
@@ -36,7 +34,8 @@ def closed_form(fit: RidgeFit) -> SolverResult:
     for B, step in ((np.zeros_like(solution), 1.0), (solution, 0.0)):
         value, gradient = value_and_gradient(B)
         points.append(Iterate(value, float(np.linalg.norm(gradient)), step))
-    return SolverResult(flatten(solution), points[-1].value, 1, 2, CLOSED_FORM, True, tuple(points))
+    reason = StopReason.CLOSED_FORM
+    return SolverResult(flatten(solution), points[-1].value, 1, 2, str(reason), reason.converged, tuple(points))
 
 
 def minimize_with_local_term(

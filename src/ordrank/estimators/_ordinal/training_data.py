@@ -119,7 +119,8 @@ class InMemoryData:
     ) -> InMemoryData:
         """Compute mean and scale; if a ``linear`` map of more than ``few`` samples may follow, all moments in one pass.
 
-        Up to ``few`` samples are moved to the host, where model selection runs.
+        Up to ``few`` samples, as many as model selection uses, are moved to the host, where it runs. With more than
+        ``few`` features moments are left out: their matrix (d, d) would exceed every matrix of the model selection.
         """
         if len(X) <= few:
             X = backend_of(X).to_numpy(X)
