@@ -48,27 +48,77 @@ def _npy_blocks(path: Path) -> Iterator[NDArray[Any]]:
         yield np.fromfile(path, header.dtype, count, offset=offset).reshape(-1, header.shape[1])
 
 
-def read_parquet(path: Path, label: str, weight: str | None, features: Sequence[str] | None) -> Data:
-    """Read a Parquet file; samples are a column of lists of one length, or all columns without a role."""
+def read_parquet(path: Path, label: str, weight: str | None, features: Sequence[str], like: str | None = None) -> Data:
+    """Read a Parquet file; samples are a column of lists of one length, or several columns of numbers.
+
+    With the name of another file that ``features`` are all columns of, this file must have no more.
+    """
+    file = import_parquet().ParquetFile(path)
+    schema, columns = file.schema_arrow, [label] if weight is None else [label, weight]
+    for column in columns:
+        _check_column(path, schema, column)
+    for column in features:
+        _check_column(path, schema, column, lists=len(features) == 1)
+    for column in schema.names if like is not None else ():
+        if column not in (*columns, *features):
+            raise InputError(
+                f"{path.name} has a column {column!r} that {like} has not; name the columns to use with features=[...]"
+            )
+    table = file.read(columns=columns)
+    weights = None if weight is None else table.column(weight).to_numpy()
+    return table.column(label).to_numpy(), weights, _parquet_blocks(file, path.name, list(features))
+
+
+def parquet_features(path: Path, label: str, weight: str | None) -> list[str]:
+    """Return the columns of a Parquet file without a role."""
+    names = [name for name in import_parquet().read_schema(path).names if name not in (label, weight)]
+    if not names:
+        raise InputError(f"{path.name} has no columns besides {label!r}{f' and {weight!r}' if weight else ''}")
+    return names
+
+
+def import_parquet() -> Any:
+    """Return the module ``pyarrow.parquet``; raise InputError with the command that installs it."""
     try:
-        from pyarrow.parquet import ParquetFile
+        import pyarrow.parquet
     except ImportError as error:
         raise InputError("Parquet shards need pyarrow; install it with pip install 'ordrank[parquet]'") from error
-    file = ParquetFile(path)
-    table = file.read(columns=[label] if weight is None else [label, weight])
-    weights = None if weight is None else table.column(weight).to_numpy()
-    names = [name for name in file.schema_arrow.names if name not in (label, weight)]
-    samples = _parquet_blocks(file, names if features is None else list(features))
-    return table.column(label).to_numpy(), weights, samples
+    return pyarrow.parquet
 
 
-def _parquet_blocks(file: Any, names: list[str]) -> Iterator[NDArray[Any]]:
-    lists = len(names) == 1 and hasattr(file.schema_arrow.field(names[0]).type, "value_type")
-    for batch in file.iter_batches(batch_size=8192, columns=names):
+def _check_column(path: Path, schema: Any, column: str, *, lists: bool = False) -> None:
+    """Raise InputError if a file lacks a column, or if that holds neither numbers nor, where allowed, lists of them."""
+    from pyarrow import types
+
+    if column not in schema.names:
+        raise InputError(f"{path.name} has no column {column!r}; it has {', '.join(schema.names)}")
+    kind = held = schema.field(column).type
+    if lists and _is_list(kind):
+        held = kind.value_type
+    if not any(test(held) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)):
+        raise InputError(
+            f"column {column!r} of {path.name} holds {kind} values, not numbers; name the columns to use with "
+            "features=[...], label= and weight="
+        )
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return any(test(kind) for test in (types.is_list, types.is_large_list, types.is_fixed_size_list))
+
+
+def _parquet_blocks(file: Any, file_name: str, columns: list[str]) -> Iterator[NDArray[Any]]:
+    lists, lengths = _is_list(file.schema_arrow.field(columns[0]).type), set()
+    for batch in file.iter_batches(batch_size=8192, columns=columns):
+        values = [batch.column(name).to_numpy(zero_copy_only=False) for name in columns]
         if lists:
-            yield np.stack(batch.column(0).to_numpy(zero_copy_only=False))
+            lengths |= {-1 if each is None else len(each) for each in values[0]}
+            if len(lengths) > 1:
+                raise InputError(f"{file_name} has lists of different lengths, or missing ones; all need one length")
+            yield np.stack(values[0])
         elif batch.num_rows:
-            yield np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in names])
+            yield np.column_stack(values)
 
 
 def read_zarr(path: Path, rows: range, X: str, y: str, weight: str | None) -> Data:
@@ -156,6 +206,10 @@ class Shard(ArraySizeof):
         if not np.isfinite(labels).all():
             raise InputError(f"{self.name} has labels that are missing or infinite; remove these samples")
         weights = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if weights.ndim != 1:
+            raise InputError(
+                f"the weights of {self.name} must be one number for each sample, got the shape {weights.shape}"
+            )
         if not np.isfinite(weights).all() or weights.min(initial=0) < 0:
             raise InputError(f"{self.name} has weights that are negative, missing or infinite")
         if len(weights) != len(labels):
@@ -209,9 +263,16 @@ class Shards:
         weight: str | None = None,
         features: Sequence[str] | None = None,
     ) -> Self:
-        """Read NAME.parquet; samples are a column of lists, or all columns but the labels and weights."""
-        files = _files(directory, ".parquet")
-        return cls(tuple(Shard(file.name, read_parquet, (file, label, weight, features)) for file in files))
+        """Read NAME.parquet; samples are a column of lists, or columns of numbers.
+
+        The columns are ``features``, in this order; by default those of the first file without labels and weights, and
+        all files must have the same, in any order.
+        """
+        files, like = _files(directory, ".parquet"), None
+        if features is None:
+            features, like = parquet_features(files[0], label, weight), files[0].name
+        columns = (features,) if isinstance(features, str) else tuple(features)
+        return cls(tuple(Shard(file.name, read_parquet, (file, label, weight, columns, like)) for file in files))
 
     @classmethod
     def from_zarr(cls, path: Path | str, rows: int, *, X: str = "X", y: str = "y", weight: str | None = None) -> Self:
