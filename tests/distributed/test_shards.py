@@ -1,6 +1,7 @@
 """Samples are read from NumPy, Parquet and Zarr files and from Dask arrays, and validated first."""
 
 import pickle
+import re
 import tracemalloc
 
 import numpy as np
@@ -40,6 +41,60 @@ def test_fit_from_parquet_files(form, client, tmp_path):
         parquet.write_table(pa.table({**columns, "grade": y[rows]}), tmp_path / f"{number}.parquet", row_group_size=120)
     metric = DaskOrdinalMetric(**LINEAR).fit(Shards.from_parquet(tmp_path, "grade"), client=client)
     assert_same_metric(OrdinalMetric(**LINEAR).fit(X, y), metric, X)
+
+
+@pytest.fixture
+def write_parquet(tmp_path):
+    """Return a function that writes columns to NAME.parquet; the folder is ``tmp_path``."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    return lambda name, **columns: parquet.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+
+
+def loaded(folder, label="grade", **options):
+    return [shard.load()[:2] for shard in Shards.from_parquet(folder, label, **options).shards]
+
+
+def test_parquet_features_are_matched_by_name(write_parquet, tmp_path):
+    write_parquet("a", x=[1.0, 2.0], y=[3, 4], grade=[0, 1])
+    write_parquet("b", grade=[1, 0], y=[7, 8], x=[5.0, 6.0])
+    X, grades = (np.concatenate(parts) for parts in zip(*loaded(tmp_path), strict=True))
+    np.testing.assert_array_equal(X, [[1, 3], [2, 4], [5, 7], [6, 8]])
+    np.testing.assert_array_equal(grades, [0, 1, 1, 0])
+    for features in (["y"], "y"):
+        np.testing.assert_array_equal(loaded(tmp_path, features=features)[1][0], [[7], [8]])
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ({"x": [1.0], "grade": [1]}, {}, "b.parquet has no column 'y'; it has x, grade"),
+        ({"x": [1.0], "y": [1.0], "grades": [1]}, {}, "b.parquet has no column 'grade'; it has x, y, grades"),
+        ({"x": [1.0], "y": [1.0], "grade": [1]}, {"weight": "w"}, "a.parquet has no column 'w'"),
+        (
+            {"x": [1.0], "y": [1.0], "z": [1.0], "grade": [1]},
+            {},
+            "b.parquet has a column 'z' that a.parquet has not; name the columns to use with features=",
+        ),
+        ({"x": ["left"], "y": [1.0], "grade": [1]}, {}, "column 'x' of b.parquet holds string values, not numbers"),
+        ({"x": [1.0], "y": [[1.0, 2.0]], "grade": [1]}, {}, "column 'y' of b.parquet holds list<element: double> val"),
+        ({"x": [1.0], "y": [1.0], "grade": ["good"]}, {}, "column 'grade' of b.parquet holds string values"),
+        ({"x": [[1.0], [1.0, 2.0]], "grade": [1, 2]}, {"features": ["x"]}, "b.parquet has lists of different lengths"),
+        ({"x": [["a"]], "grade": [1]}, {"features": ["x"]}, "column 'x' of b.parquet holds list<element: string> val"),
+    ],
+)
+def test_error_names_file_and_column_of_parquet(columns, options, message, write_parquet, tmp_path):
+    write_parquet("a", x=[1.0, 2.0], y=[3.0, 4.0], grade=[0, 1])
+    write_parquet("b", **columns)
+    with pytest.raises(InputError, match=re.escape(message)):
+        loaded(tmp_path, **options)
+
+
+def test_parquet_without_features_is_reported(write_parquet, tmp_path):
+    write_parquet("a", grade=[0, 1])
+    with pytest.raises(InputError, match=r"a.parquet has no columns besides 'grade'"):
+        loaded(tmp_path)
 
 
 def test_fit_from_rows_of_a_zarr_group(client, tmp_path):
@@ -141,6 +196,11 @@ def test_pca_equals_scikit_learn(da, client, in_shards):
         np.testing.assert_allclose(found.components_, expected.components_, atol=1e-10)
         np.testing.assert_allclose(found.explained_variance_ratio_, expected.explained_variance_ratio_)
         np.testing.assert_allclose(found.transform(X), expected.transform(X), atol=1e-10)
+    for dtype in (np.float32, np.float64, np.int16):
+        lazy = pca.transform(da.from_array(X.astype(dtype), chunks=(300, 5)))
+        assert lazy.dtype == lazy.compute(scheduler="synchronous").dtype
+    with pytest.raises(InputError, match="X has 11 features, but the components have 12"):
+        pca.transform(da.from_array(X[:, :11], chunks=(300, 5)))
     lazily = pca.transform(da.from_array(X, chunks=(300, 5))).compute(scheduler="synchronous")
     np.testing.assert_allclose(lazily, expected.transform(X), atol=1e-10)
     metric = DaskOrdinalMetric(**LINEAR).fit(pca.transform(shards), client=client)
@@ -216,6 +276,13 @@ def test_error_names_inconsistent_shards(client, tmp_path):
         DaskOrdinalMetric(**LINEAR).fit(Shards.from_npy(tmp_path), client=client)
     with pytest.raises(InputError, match="no files"):
         Shards.from_parquet(tmp_path)
+
+
+def test_weights_of_another_shape_name_the_shard(in_shards):
+    X, y = make_ordinal(40, 3)
+    shards = in_shards(X, y, [0, 40], np.ones((40, 1)))
+    with pytest.raises(InputError, match=r"the weights of 000.npy must be one number for each sample, got the shape"):
+        shards.shards[0].load()
 
 
 def test_invalid_arguments_raise(da, client, in_shards):

@@ -19,6 +19,11 @@ def is_dask_array(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "rechunk")
 
 
+def float_dtype(X: Any) -> np.dtype[np.floating]:
+    """Return the type in which scikit-learn's validation leaves a Dask array: its own if a float, else double."""
+    return X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+
 def survey_shards(
     engine: Engine, X: Any, y: Any, sample_weight: Any = None, *, labelled: bool = True
 ) -> tuple[list[Any], list[Survey], Survey]:

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.distributed.engine import Engine
-from ordrank.distributed.inputs import is_dask_array, survey_shards
+from ordrank.distributed.inputs import float_dtype, is_dask_array, survey_shards
 from ordrank.distributed.shard_stats import Encoding, Survey
 from ordrank.distributed.sharded_data import ShardedData
 from ordrank.errors import InputError
@@ -109,9 +109,8 @@ class DaskOrdinalMetric(OrdinalMetric):
                 f"X has the shape {X.shape}, but the metric was fitted with {self.n_features_in_} features"
             )
         X = X.rechunk({1: -1})
-        dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        local = self.to_local()
-        return X.map_blocks(local.transform, dtype=dtype, chunks=(X.chunks[0], (self._n_features_out,)))
+        local, chunks = self.to_local(), (X.chunks[0], (self._n_features_out,))
+        return X.map_blocks(local.transform, dtype=float_dtype(X), chunks=chunks)
 
     def to_local(self) -> OrdinalMetric:
         """Return the same metric as a plain :class:`~ordrank.OrdinalMetric`."""

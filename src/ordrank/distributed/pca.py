@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ordrank.distributed.engine import Engine
-from ordrank.distributed.inputs import is_dask_array, survey_shards
+from ordrank.distributed.inputs import float_dtype, is_dask_array, survey_shards
 from ordrank.distributed.shard_stats import Encoding, moments_of_shard
 from ordrank.distributed.shards import Shards
 from ordrank.errors import InputError
@@ -85,12 +85,12 @@ class DaskPCA(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if isinstance(X, Shards):
             return X.map(self.transform)
-        if is_dask_array(X):
-            X = X.rechunk({1: -1})
-            chunks = (X.chunks[0], (self.n_components,))
-            return X.map_blocks(self.transform, dtype=self.components_.dtype, chunks=chunks)
-        samples = check_array(X, dtype=[np.float64, np.float32])
+        samples = X if is_dask_array(X) else check_array(X, dtype=[np.float64, np.float32])
         if samples.shape[1] != len(self.mean_):
             raise InputError(f"X has {samples.shape[1]} features, but the components have {len(self.mean_)}")
+        if is_dask_array(X):
+            X = X.rechunk({1: -1})
+            chunks = (X.chunks[0], (len(self.components_),))
+            return X.map_blocks(self.transform, dtype=float_dtype(X), chunks=chunks)
         dtype = samples.dtype
         return (samples - self.mean_.astype(dtype)) @ self.components_.T.astype(dtype)
