@@ -131,7 +131,7 @@ def build_terms(samples: ShardedData, nearest: list[Any], features: CentredFeatu
 
 def image(term: ShardTerm, L: FloatArray) -> NDArray[np.floating]:
     """Return the images (n, s) of a shard's samples under L (s, p), or (n, 2s) under two maps stacked."""
-    return term.features @ L.T.astype(term.features.dtype)
+    return np.asarray(backend_of(term.features).inner(term.features, L))
 
 
 def value_and_gradient(term: ShardTerm, images: list[NDArray[np.floating]], mu: float) -> tuple[float, FloatArray]:
@@ -145,7 +145,7 @@ def value_and_gradient(term: ShardTerm, images: list[NDArray[np.floating]], mu: 
     excess -= term.targets
     value += mu * backend.dot(excess[: term.n_own], excess[: term.n_own])
     W += 4 * mu * term.incident.laplacian_product(excess, Z)[:n]
-    return float(value), np.asarray(W.T @ term.features, dtype=np.float64)
+    return float(value), np.asarray(backend.transposed_product(W, term.features), dtype=np.float64)
 
 
 def line_polynomial(term: ShardTerm, images: list[NDArray[np.floating]], mu: float) -> FloatArray:
