@@ -4,11 +4,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
 
 from ordrank import OrdinalMetric, OrdinalRanker
 from ordrank.distributed import DaskOrdinalMetric, DaskRanker
 from ordrank.distributed._sizeof import nbytes
 from ordrank.distributed.index import index_shard_embeddings
+from ordrank.distributed.ranker import index_shard
 from ordrank.errors import ClusterError, InputError, NeighborsCappedWarning
 from ordrank.neighbors.index import ExactIndex
 from ordrank.neighbors.search import Embeddings
@@ -128,8 +132,31 @@ def test_invalid_input_raises(samples, ranker, in_shards, client):
         ranker.rank(X[:2, :7])
     with pytest.raises(ValueError, match="weights"):
         DaskRanker(metric, weights="loud").fit(in_shards(X, y, BOUNDS), client=client)
-    with pytest.raises(ValueError, match="not fitted"):
-        DaskRanker(OrdinalMetric()).fit(in_shards(X, y, BOUNDS), client=client)
+    for unfitted in (DaskRanker(OrdinalMetric()), clone(ranker)):
+        with pytest.raises(InputError, match=r"the metric is not fitted; .* wrap it in sklearn.frozen.FrozenEstimator"):
+            unfitted.fit(in_shards(X, y, BOUNDS), client=client)
+
+
+def test_a_frozen_metric_survives_cloning(samples, ranker, in_shards, client):
+    X, y, metric = samples
+    assert ranker.n_features_in_ == 8
+    copied = clone(DaskRanker(FrozenEstimator(metric))).fit(in_shards(X, y, BOUNDS), client=client)
+    np.testing.assert_array_equal(copied.rank(X[:9] + 0.1, 5).indices, ranker.rank(X[:9] + 0.1, 5).indices)
+
+
+class FirstComponent(PCA):
+    """A transformer whose n_components_ is not the number of leading ordinal coordinates."""
+
+    def transform(self, X):
+        return super().transform(X)[:, :1]
+
+
+def test_components_of_other_transformers_are_not_taken_for_ordinal_ones(samples, in_shards):
+    X, y, _ = samples
+    other = FirstComponent(3).fit(X)
+    shard = index_shard(in_shards(X, y, BOUNDS).shards[0], 0, other)
+    found = shard.nearest(other.transform(X[:4]), 1)
+    np.testing.assert_array_equal(found.ids[:, 0], np.arange(4))
 
 
 def test_shard_index_reports_its_size_to_dask():

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ordrank._protocols import FloatArray, Ranking
@@ -17,7 +18,9 @@ from ordrank.distributed.shards import Shard
 from ordrank.errors import InputError
 from ordrank.estimators._defaults import DEFAULTS
 from ordrank.estimators._knn_selection import default_k
+from ordrank.estimators._ordinal.embedding import OrdinalEmbedding
 from ordrank.estimators._validation import check_choice, check_integer, warn_if_all_vote
+from ordrank.estimators.ordinal_metric import OrdinalMetric
 from ordrank.metrics import nearest_label
 from ordrank.neighbors.search import Embeddings, Filter
 from ordrank.neighbors.voting import count_votes
@@ -34,7 +37,8 @@ class DaskRanker(BaseEstimator):
     ----------
     metric : estimator
         Fitted; a :class:`~ordrank.distributed.DaskOrdinalMetric`, or any whose ``transform`` is an embedding with the
-        learned distance as Euclidean distance.
+        learned distance as Euclidean distance. It is used, not cloned; wrap it in ``sklearn.frozen.FrozenEstimator`` if
+        the ranker is cloned, as by cross-validation, so that clones keep what it learned.
     n_neighbors : int, optional
         Neighbours that vote on the grade; by default a third of the samples, at most 101.
     aggregate : {"median", "mean"}, default="median"
@@ -48,6 +52,8 @@ class DaskRanker(BaseEstimator):
     n_neighbors_ : int
     labels_ : ndarray of shape (m,)
         Distinct labels, ascending.
+    n_features_in_ : int
+        Number of features.
     """
 
     def __init__(
@@ -79,7 +85,7 @@ class DaskRanker(BaseEstimator):
             check_integer("n_neighbors", self.n_neighbors, minimum=1)
         check_choice("aggregate", self.aggregate, ("median", "mean"))
         check_choice("weights", self.weights, ("distance", "uniform"))
-        check_is_fitted(self.metric)
+        self._check_metric()
         engine = Engine(client)
         with engine.translate_errors("search"):
             shards, surveys, total = survey_shards(engine, X, y)
@@ -90,9 +96,10 @@ class DaskRanker(BaseEstimator):
                 )
             counts = np.array([survey.n_samples for survey in surveys])
             starts, metric = (np.cumsum(counts) - counts).tolist(), engine.broadcast(self.metric)
-            self._index = ShardedIndex(engine, engine.map(index_shard, shards, starts, metric=metric))
-        self._engine, self.n_samples_, self.labels_ = engine, total.n_samples, total.labels
-        defaults = getattr(self.metric, "_defaults", DEFAULTS)
+            index = ShardedIndex(engine, engine.map(index_shard, shards, starts, metric=metric))
+        self._engine, self._index, self.n_features_in_ = engine, index, len(total.center)
+        self.n_samples_, self.labels_ = total.n_samples, total.labels
+        defaults = self.metric._defaults if isinstance(self.metric, OrdinalMetric) else DEFAULTS
         self.n_neighbors_ = self.n_neighbors or default_k(total.n_samples, defaults=defaults)
         warn_if_all_vote(self.n_neighbors_, total.n_samples)
         return self
@@ -136,6 +143,15 @@ class DaskRanker(BaseEstimator):
                 indices[cells], distances[cells], labels[cells] = hits.ids, hits.distances, hits.grades
         return Ranking(indices, distances, labels)
 
+    def _check_metric(self) -> None:
+        try:
+            check_is_fitted(self.metric)
+        except NotFittedError as error:
+            raise InputError(
+                "the metric is not fitted; fit it before the ranker, and if clones of the ranker should keep the fit, "
+                "wrap it in sklearn.frozen.FrozenEstimator"
+            ) from error
+
     def _vote(self, queries: NDArray[np.floating]) -> FloatArray:
         hits = self._index.nearest(queries, self.n_neighbors_)
         return count_votes(hits.grades, hits.distances, aggregate=self.aggregate, weights=self.weights)
@@ -150,4 +166,13 @@ def index_shard(shard: Shard, start: int, metric: Any) -> ShardIndex:
     """Embed and index the samples of a shard, with ids from ``start``."""
     X, y, _ = shard.load()
     embeddings = Embeddings(np.arange(start, start + len(y)), y, np.full(len(y), np.nan), metric.transform(X))
-    return index_shard_embeddings(embeddings, getattr(metric, "n_components_", 0))
+    return index_shard_embeddings(embeddings, _n_ordinal_coordinates(metric))
+
+
+def _n_ordinal_coordinates(metric: Any) -> int:
+    """Return how many leading coordinates of an embedding encode the order: 0 unless an ordinal metric made it.
+
+    Not ``n_components_``, which other transformers have with another meaning.
+    """
+    embedding = getattr(metric, "ordinal_embedding_", None)  # of a frozen metric too
+    return embedding.n_components if isinstance(embedding, OrdinalEmbedding) else 0
