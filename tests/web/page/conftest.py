@@ -59,6 +59,13 @@ def url(folder):
         yield f"{server.url}/"
 
 
+@pytest.fixture
+def writable_url(folder, tmp_path):
+    """The address of a copy of the collection that the test may change."""
+    with serving(shutil.copytree(folder / "Redness", tmp_path / "Redness")) as server:
+        yield f"{server.url}/"
+
+
 @pytest.fixture(scope="package")
 def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

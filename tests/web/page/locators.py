@@ -2,6 +2,7 @@
 
 import base64
 
+import numpy as np
 import pytest
 
 from tests.web.page.conftest import N_PICTURES, TIMEOUT
@@ -79,6 +80,30 @@ def hover_point(page):
             if page.locator("#map-tip").is_visible():
                 return
     pytest.fail("no point found")
+
+
+def save_grade(page, grade):
+    page.get_by_label("Correct the grade").fill(grade)
+    page.get_by_role("button", name="Save").click()
+
+
+def fulfill_points(page, positions, grades, total=None):
+    """Let the page load these points, with ids from 1 on."""
+    n = len(grades)
+    columns = (np.arange(1, n + 1, dtype="<i4"), np.asarray(positions, dtype="<f4"), np.asarray(grades, dtype="<f8"))
+    content, headers = b"".join(column.tobytes() for column in columns), {"X-Count": str(n), "X-Total": str(total or n)}
+    page.route("**/api/v1/points*", lambda route: route.fulfill(body=content, headers=headers))
+    page.reload()
+
+
+def change_summary(page, **changes):
+    """Let the page load a changed summary of the collection."""
+
+    def fulfill(route):
+        route.fulfill(json={**route.fetch().json(), **changes})
+
+    page.route("**/api/v1/collection", fulfill)
+    page.reload()
 
 
 def dispatch_file(page, event, file, kind="image/png"):

@@ -8,7 +8,16 @@ import pytest
 from PIL import Image
 
 from tests.web.page.conftest import NARROW
-from tests.web.page.locators import cards, expect, hover_point, wait_for_all_pictures, wait_for_map, wait_for_result
+from tests.web.page.locators import (
+    cards,
+    change_summary,
+    expect,
+    fulfill_points,
+    hover_point,
+    wait_for_all_pictures,
+    wait_for_map,
+    wait_for_result,
+)
 
 
 def test_a_point_shows_its_picture_and_a_click_searches_for_similar_ones(visit, url):
@@ -60,12 +69,8 @@ def assert_points_are_drawn(page):
 
 def test_points_are_drawn_where_their_labels_are_in_the_colour_of_their_grade(visit, url):
     page = visit(url)
-    positions = np.array([[-1.0, 0.3, 0.2], [0.1, -0.8, -0.6], [1.0, 0.5, -0.3]], dtype="<f4")
-    grades = np.repeat(np.arange(3, dtype="<f8"), 20)
-    content = b"".join(part.tobytes() for part in (np.arange(1, 61, dtype="<i4"), positions.repeat(20, axis=0), grades))
-    headers = {"X-Count": "60", "X-Total": "60"}
-    page.route("**/api/v1/points*", lambda route: route.fulfill(body=content, headers=headers))
-    page.reload()
+    positions = np.array([[-1.0, 0.3, 0.2], [0.1, -0.8, -0.6], [1.0, 0.5, -0.3]])
+    fulfill_points(page, positions.repeat(20, axis=0), np.repeat(np.arange(3), 20))
     assert_points_are_drawn(page)
     page.locator("#map-canvas").focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown", "+"):
@@ -82,6 +87,106 @@ def test_points_are_drawn_where_their_labels_are_in_the_colour_of_their_grade(vi
         })"""
     )
     assert_points_are_drawn(page)
+    page.unroute_all()
+
+
+def camera_axis():
+    """Return the directions from the centre of the map to the camera and to the right, before it is rotated."""
+    yaw = pitch = 0.3
+    towards = np.array([np.sin(yaw) * np.cos(pitch), np.sin(pitch), np.cos(yaw) * np.cos(pitch)])
+    return towards, np.array([np.cos(yaw), 0.0, -np.sin(yaw)])
+
+
+def fulfill_points_before_each_other(page):
+    """Show a point of grade 2 before a point of grade 0, and points of grade 1 at both sides."""
+    towards, right = camera_axis()
+    pair = [0.8 * towards + 0.02 * right, -0.8 * towards]
+    fulfill_points(page, [*pair, *[right, -right] * 30], [2, 0] + [1] * 60)
+    wait_for_map(page)
+
+
+def label_position(label):
+    box = label.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + 1.85 * box["height"]
+
+
+def test_the_pointer_finds_the_point_in_front(visit, url):
+    page = visit(url)
+    fulfill_points_before_each_other(page)
+    page.mouse.move(*label_position(page.locator("#map-labels span", has_text="0")))
+    expect(page.locator("#map-tip img")).to_have_attribute("src", re.compile("/pictures/1/"))
+    page.unroute_all()
+
+
+def test_labels_behind_the_camera_are_hidden(visit, url):
+    page = visit(url)
+    fulfill_points_before_each_other(page)
+    before, behind = (page.locator("#map-labels span", has_text=grade) for grade in ("0", "2"))
+    expect(behind).to_be_visible()
+    page.locator("#map-canvas").focus()
+    for _ in range(20):
+        page.keyboard.press("+")
+    expect(behind).to_be_hidden()
+    expect(before).to_be_visible()
+    page.locator("#map-home").click()
+    expect(behind).to_be_visible()
+    page.unroute_all()
+
+
+def tap_point(page):
+    """Tap on the map until the finger is at a point; return where."""
+    wait_for_map(page)
+    box = page.locator("#map-canvas").bounding_box()
+    for row in range(2, 12):
+        for column in range(2, 24):
+            at = box["x"] + box["width"] * column / 25, box["y"] + box["height"] * row / 13
+            page.touchscreen.tap(*at)
+            page.evaluate("() => new Promise(requestAnimationFrame)")
+            if page.locator("#map-tip").is_visible():
+                return at
+    pytest.fail("no point found")
+
+
+def test_a_tap_shows_a_point_and_a_second_one_picks_it(visit, url):
+    page = visit(url, has_touch=True)
+    x, y = tap_point(page)
+    page.locator("#list-title").tap()
+    expect(page.locator("#map-tip")).to_be_hidden()
+    page.touchscreen.tap(x, y)
+    expect(page.locator("#map-tip")).to_be_visible()
+    touch = page.context.new_cdp_session(page)
+    for kind, moved in (("touchStart", 0), ("touchMove", 30), ("touchMove", 60), ("touchEnd", None)):
+        points = [] if moved is None else [{"x": x + moved, "y": y}]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    expect(page.locator("#map-tip")).to_be_hidden()  # the point is elsewhere now
+    x, y = tap_point(page)
+    page.touchscreen.tap(x, y)
+    wait_for_result(page)
+    expect(page).to_have_url(re.compile("#picture="))
+
+
+def test_a_map_folded_during_the_training_shows_the_new_model_when_unfolded(visit, url):
+    count_contexts = """
+      const { getContext } = HTMLCanvasElement.prototype;
+      window.contexts = 0;
+      HTMLCanvasElement.prototype.getContext = function (...options) {
+        window.contexts += 1;
+        return getContext.apply(this, options);
+      };"""
+    page = visit(url, script=count_contexts)
+    change_summary(page, changed=1)
+    wait_for_map(page)
+    contexts = page.evaluate("contexts")
+    state = {"state": "done", "message": "", "done": 1, "total": 1}
+    page.route("**/api/v1/training", lambda route: route.fulfill(json=state))
+    page.locator("#map-section summary").click()
+    with page.expect_response("**/api/v1/collection"):  # after the training
+        page.get_by_role("button", name="Train again").click()
+    expect(page.locator("#busy")).to_have_attribute("data-tasks", "0")
+    with page.expect_response("**/api/v1/points*"):
+        page.locator("#map-section summary").click()
+    wait_for_map(page)
+    assert page.evaluate("contexts") == contexts  # browsers allow few at the same time
     page.unroute_all()
 
 
@@ -132,42 +237,31 @@ def test_a_pinch_zooms_the_map_and_not_the_page(visit, url, direction):
     assert page.locator("#map-tip").is_hidden()  # a pinch is no tap
 
 
+def rotate(page, interval, times):
+    """Rotate the map by keys, a frame every so many milliseconds of the page's clock: a multiple of 16."""
+    for _ in range(times):
+        page.keyboard.press("ArrowRight")
+        page.clock.run_for(interval)
+
+
 def test_a_slow_map_draws_fewer_points_while_it_moves(visit, url):
-    slow = """
-      const draw = WebGL2RenderingContext.prototype.drawElements;
-      WebGL2RenderingContext.prototype.drawElements = function (mode, n, ...rest) {
-        for (const until = performance.now() + n / 300; performance.now() < until; );
-        return draw.call(this, mode, n, ...rest);
-      };"""
-    n = 30_000  # 100 ms a frame
-    page = visit(url, script=slow)
-    rng = np.random.default_rng(0)
-    points = (np.arange(1, n + 1, dtype="<i4"), rng.normal(size=(n, 3)).astype("<f4"), np.ones(n, dtype="<f8"))
-    headers = {"X-Count": str(n), "X-Total": str(2 * n)}
-    content = b"".join(part.tobytes() for part in points)
-    page.route("**/api/v1/points*", lambda route: route.fulfill(body=content, headers=headers))
-    page.reload()
-    expect(page.locator("#map-note")).to_have_text("A sample: 30,000 of 60,000 pictures.")
-    wait_for_map(page)
-    drawn = page.evaluate(
-        """(n) => new Promise((resolve) => {
-          const [map, canvas] = [document.querySelector("#map"), document.querySelector("#map-canvas")];
-          const deadline = performance.now() + 20_000;
-          const rotate = () => {
-            const points = Number(map.dataset.points);
-            if (points < n || performance.now() > deadline) return resolve(points);
-            canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
-            requestAnimationFrame(rotate);
-          };
-          rotate();
-        })""",
-        n,
-    )
-    assert 2000 <= drawn <= n / 3
-    expect(page.locator("#map-note")).to_have_text(
-        re.compile(r"While the map moves, about \d,?\d+ of 30,000 points are drawn")
-    )
-    expect(page.locator("#map")).to_have_attribute("data-points", str(n))  # all of them at rest
+    n = 20_000
+    page = visit(url)
+    page.clock.install()
+    fulfill_points(page, np.random.default_rng(0).normal(size=(n, 3)), np.ones(n), total=2 * n)
+    drawn, note = page.locator("#map"), page.locator("#map-note")
+    expect(drawn).to_have_attribute("data-points", str(n))
+    expect(note).to_have_text("A sample: 20,000 of 40,000 pictures.")
+    page.clock.pause_at(page.evaluate("Date.now() + 10_000"))
+    page.locator("#map-canvas").focus()
+    rotate(page, 96, times=4)
+    expect(drawn).to_have_attribute("data-points", str(n * 33 // 96))
+    expect(note).to_contain_text("While the map moves, about 7,000 of 20,000 points are drawn to keep it smooth.")
+    page.clock.run_for(300)
+    expect(drawn).to_have_attribute("data-points", str(n))  # all of them at rest
+    rotate(page, 16, times=20)
+    expect(drawn).to_have_attribute("data-points", str(n))
+    expect(note).to_have_text("A sample: 20,000 of 40,000 pictures.")
     page.unroute_all()
 
 

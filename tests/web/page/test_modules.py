@@ -28,3 +28,95 @@ def test_a_value_has_the_colour_of_the_nearest_grade(call):
     found = call("palette", index, grades.tolist(), values.tolist())
     assert found == [*nearest_label(grades, values), -1]
     assert call("palette", "({ Palette }) => new Palette([]).index(1)") == -1
+
+
+def test_the_number_of_points_follows_the_median_time_between_frames(call):
+    run = """({ LevelOfDetail }, frames) => {
+      const detail = new LevelOfDetail(30_000);
+      let now = 0;
+      return frames.map(([time, dragging]) => {
+        detail.tick((now += time), dragging);
+        return detail.visible;
+      });
+    }"""
+
+    def visible(times, dragging=False):
+        return call("level_of_detail", run, [[time, dragging] for time in times])[-1]
+
+    assert visible([16] * 20) == 30_000
+    assert visible([100] * 4) == 9_900
+    assert visible([16, 16, 16, 300, 16]) == 30_000  # one late frame
+    assert visible([100] * 4 + [16] * 15) == 30_000
+    assert visible([100] * 100) == 2_000
+    assert visible([600] * 20) == 30_000  # a key pressed now and then
+    assert visible([600] * 20, dragging=True) == 2_000
+
+
+def test_low_grades_are_on_the_left_even_if_few_pictures_have_grades(call):
+    positions, values = np.zeros((100, 3)), np.full(100, np.nan)
+    positions[:2, 0], values[:2] = [-3, -1], [1, 2]
+    sign = """({ ViewTransform }, positions, values) =>
+      new ViewTransform(Float32Array.from(positions), Float64Array.from(values, (value) => value ?? NaN)).sign"""
+    texts = [None if np.isnan(value) else value for value in values.tolist()]
+    assert call("view_transform", sign, positions.ravel().tolist(), texts) == 1
+
+
+def controls(body):
+    """Return a function of orbit_controls.js that creates controls, runs a body with them and returns the camera."""
+    return f"""({{ OrbitControls }}, ...given) => {{
+      const element = Object.assign(document.createElement("div"), {{ setPointerCapture: () => {{}} }});
+      const clicks = [];
+      const controls = new OrbitControls(element, {{ onChange: () => {{}}, onClick: () => clicks.push(1) }});
+      const send = (type, clientX, options) =>
+        element.dispatchEvent(new PointerEvent(type, {{ pointerId: 1, clientX, clientY: 0, ...options }}));
+      {body}
+      const {{ yaw, pitch, distance, homeDistance }} = controls;
+      return {{ yaw, pitch, distance, homeDistance, clicks: clicks.length }};
+    }}"""
+
+
+def test_only_a_pressed_main_button_rotates_and_clicks(call):
+    rest = call("orbit_controls", controls(""))
+    drag = """send("pointerdown", 0, { button, buttons: 1 });
+      send("pointermove", 50, { buttons: 1 });
+      send("pointerup", 50, { button });"""
+    assert call("orbit_controls", controls(f"const button = 0; {drag}")) != rest
+    assert call("orbit_controls", controls(f"const button = 2; {drag}")) == rest
+    press = 'send("pointerdown", 0, { button: 0, buttons: 1 });'
+    released_elsewhere = (
+        f'{press} send("pointermove", 50, {{ buttons: 0 }}); send("pointermove", 90, {{ buttons: 1 }});'
+    )
+    assert call("orbit_controls", controls(released_elsewhere)) == rest
+    captured_elsewhere = f'{press} send("lostpointercapture", 0, {{}}); send("pointermove", 90, {{ buttons: 1 }});'
+    assert call("orbit_controls", controls(captured_elsewhere)) == rest
+    assert call("orbit_controls", controls(f'{press} send("pointerup", 0, {{ button: 0 }});')) == {**rest, "clicks": 1}
+
+
+def outliers():
+    """Return positions of which 3 per cent are far away."""
+    positions = np.random.default_rng(0).uniform(-0.5, 0.5, (100, 3))
+    positions[-3:] *= 300
+    return positions.ravel().tolist()
+
+
+def test_zooming_out_from_home_never_moves_the_camera_closer(call):
+    fit = "controls.fit(Float32Array.from(given[0]), 1.2);"
+    home = call("orbit_controls", controls(fit), outliers())
+    farther = call("orbit_controls", controls(f"{fit} controls.zoom(1.25);"), outliers())
+    assert home["distance"] == home["homeDistance"] <= farther["distance"]
+
+
+def test_no_point_before_the_camera_is_clipped(call):
+    depths = """({ PointCloud }, positions) => {
+      const cloud = new PointCloud(document.createElement("canvas"), positions.length / 3);
+      cloud.resize(300, 200);
+      cloud.setPoints(Float32Array.from(positions), Float32Array.from(positions), []);
+      cloud.draw([0, 0, 9], 9, positions.length / 3);
+      const m = cloud.viewProjection;
+      const row = (k, [x, y, z]) => m[k] * x + m[k + 4] * y + m[k + 8] * z + m[k + 12];
+      const points = Array.from({ length: positions.length / 3 }, (_, i) => positions.slice(3 * i, 3 * i + 3));
+      return points.filter((point) => row(3, point) > 0).map((point) => row(2, point) / row(3, point));
+    }"""
+    found = np.array(call("point_cloud", depths, outliers()))
+    assert len(found) >= 97
+    assert (np.abs(found) <= 1).all()

@@ -1,7 +1,7 @@
 /** A perspective camera that looks at the origin. Matrices are 4 × 4, column-major, as WebGL expects them. */
 
-const NEAR = 0.05;
-const FAR = 40;
+/** Distance of the nearest point that is drawn. */
+export const NEAR = 0.05;
 /** Tangent of half the vertical field of view, 40 degrees. */
 export const TAN_HALF_FOV = Math.tan((20 * Math.PI) / 180);
 
@@ -11,15 +11,19 @@ const normalized = (vector) => {
 };
 const cross = ([ax, ay, az], [bx, by, bz]) => [ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx];
 
-/** Matrix from view coordinates to clip coordinates. @param {number} aspect width / height */
-export function projectionMatrix(aspect) {
-  const depth = NEAR - FAR;
+/**
+ * Matrix from view coordinates to clip coordinates.
+ * @param {number} aspect width / height
+ * @param {number} far distance of the farthest point that is drawn
+ */
+export function projectionMatrix(aspect, far) {
+  const depth = NEAR - far;
   // prettier-ignore
   return [
     1 / (aspect * TAN_HALF_FOV), 0, 0, 0,
     0, 1 / TAN_HALF_FOV, 0, 0,
-    0, 0, (NEAR + FAR) / depth, -1,
-    0, 0, (2 * NEAR * FAR) / depth, 0,
+    0, 0, (NEAR + far) / depth, -1,
+    0, 0, (2 * NEAR * far) / depth, 0,
   ];
 }
 

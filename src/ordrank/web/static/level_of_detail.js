@@ -3,8 +3,8 @@
 const SLOW_FRAME = 42; // ms: 24 frames per second
 const TARGET_FRAME = 33;
 const FAST_FRAME = 20;
-const MAX_GAP = 400; // ms between frames; a longer gap starts a new measurement
-const FRAMES = 4; // average over several: the times of single frames vary
+const MAX_GAP = 400; // ms between frames; more is a pause, except between frames of one drag
+const FRAMES = 3; // the median counts: one may be late for other reasons
 const MIN_POINTS = 2000;
 
 /** Adapts the number of points to the measured frame rate. */
@@ -14,20 +14,26 @@ export class LevelOfDetail {
     this.total = total;
     /** Number of points to draw while the map moves. */
     this.visible = total;
-    this.start = this.last = -Infinity;
-    this.frames = 0;
+    /** @type {number[]} ms between frames */
+    this.times = [];
+    this.last = -Infinity;
+    this.dragging = false;
   }
 
-  /** @param {number} now time of a frame of the moving map, in ms */
-  tick(now) {
-    if (now - this.last > MAX_GAP) [this.start, this.frames] = [now, 0];
-    else this.frames += 1;
-    this.last = now;
-    if (this.frames < FRAMES) return;
-    const mean = (now - this.start) / this.frames;
+  /** @param {number} now time of a frame of the moving map, in ms @param {boolean} dragging by a pressed pointer */
+  tick(now, dragging) {
+    const time = now - this.last;
+    if (time > MAX_GAP && !(dragging && this.dragging)) this.times = [];
+    else this.times.push(time);
+    Object.assign(this, { last: now, dragging });
+    if (this.times.length === FRAMES) this.adapt();
+  }
+
+  adapt() {
+    const median = this.times.sort((a, b) => a - b)[(FRAMES - 1) / 2];
     const least = Math.min(MIN_POINTS, this.total);
-    if (mean > SLOW_FRAME) this.visible = Math.max(least, Math.round((this.visible * TARGET_FRAME) / mean));
-    else if (mean < FAST_FRAME) this.visible = Math.min(this.total, Math.round(1.3 * this.visible));
-    [this.start, this.frames] = [now, 0];
+    if (median > SLOW_FRAME) this.visible = Math.max(least, Math.round((this.visible * TARGET_FRAME) / median));
+    else if (median < FAST_FRAME) this.visible = Math.min(this.total, Math.round(1.3 * this.visible));
+    this.times = [];
   }
 }

@@ -14,16 +14,17 @@ import { START, current, go, moreLike, sameList } from "./state.js";
 import { TrainingBar } from "./training.js";
 import { listenForUploads } from "./upload.js";
 
+// Both are updated in place: lists on the screen see changed grades.
 /** @type {import("./api.js").Collection} */
-let collection;
-/** @type {Palette} */
-let palette;
+const collection = {};
+const palette = new Palette([]);
 /** The state on the screen; null: out of date. @type {import("./state.js").State|null} */
 let shown = null;
 /** Uploaded files by query id, to send again when the server has dropped one. @type {Map<string, File>} */
 const uploads = new Map();
 
 const map = new PictureMap({
+  palette,
   onPick: (id) => (location.hash = moreLike(id)),
   onHover: (id) => {
     document.querySelector("#pictures .hovered")?.classList.remove("hovered");
@@ -43,7 +44,7 @@ const panel = new Panel((picture) => {
   grid.update(picture.id, current().view === "browse" ? picture : { grade, estimated: picture.grade === null });
   attempt(async () => {
     await loadCollection();
-    map.setGrade(picture, palette);
+    map.setGrade(picture);
     if (current().view === "picture" && current().id === String(picture.id)) await reload(); // shows the known grade
   });
 });
@@ -51,14 +52,13 @@ const training = new TrainingBar(() =>
   attempt(async () => {
     await loadCollection();
     panel.invalidate();
-    await Promise.all([reload(), map.load(palette)]);
+    await Promise.all([reload(), map.load()]);
   }),
 );
 
 async function loadCollection() {
-  collection = await getCollection();
-  const { name, pictures, grades } = collection;
-  palette = new Palette(grades);
+  const { name, pictures, grades } = Object.assign(collection, await getCollection());
+  palette.grades = grades;
   byId("name").textContent = name;
   const range = `, in ${count(grades.length)} grades from ${grades.at(0)?.grade} to ${grades.at(-1)?.grade}`;
   byId("summary").textContent =
@@ -141,12 +141,12 @@ async function start() {
   section.open = matches("(min-width: 40rem)");
   await loadCollection();
   section.addEventListener("toggle", () => {
-    if (!map.cloud) attempt(() => map.load(palette));
+    if (map.stale) attempt(() => map.load());
   });
   window.addEventListener("hashchange", () => attempt(() => show({ navigated: true })));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => attempt(reload));
   await show();
-  await map.load(palette);
+  await map.load();
   if (!collection.read_only) await training.resume();
 }
 

@@ -1,6 +1,7 @@
 /** The map: all pictures at their embedding, linked with the list. */
 
 import { getPicture, getPoints, thumbnail } from "./api.js";
+import { NEAR } from "./camera.js";
 import { byId, count, dot, el, isolated } from "./dom.js";
 import { LevelOfDetail } from "./level_of_detail.js";
 import { showError } from "./notices.js";
@@ -14,9 +15,14 @@ const SETTLE_TIME = 250; // ms after the last movement until all points are draw
 
 /** The point cloud with its labels, legend and tooltip. */
 export class PictureMap {
-  /** @param {{onPick: (id: number) => void, onHover: (id: number|null) => void}} callbacks */
-  constructor(callbacks) {
-    Object.assign(this, callbacks);
+  /**
+   * @param {object} options
+   * @param {import("./palette.js").Palette} options.palette
+   * @param {(id: number) => void} options.onPick
+   * @param {(id: number|null) => void} options.onHover
+   */
+  constructor(options) {
+    Object.assign(this, options);
     this.box = byId("map");
     this.canvas = byId("map-canvas");
     this.tooltip = byId("map-tip");
@@ -28,19 +34,23 @@ export class PictureMap {
     this.indexOf = new Map();
     /** @type {Map<number, Promise<import("./api.js").Picture>>} pictures fetched for the tooltip */
     this.pictures = new Map();
+    /** Whether the points are to be loaded when the map is unfolded. */
+    this.stale = true;
   }
 
-  /** Fetch the renderer and the points, if the map is unfolded. @param {import("./palette.js").Palette} palette */
-  async load(palette) {
-    this.palette = palette;
+  /** Fetch the renderer and the points, if the map is unfolded. */
+  async load() {
+    this.stale = true;
     if (!byId("map-section").open) return;
-    if (!document.createElement("canvas").getContext("webgl2")) {
+    if (!this.cloud && !document.createElement("canvas").getContext("webgl2")) {
       this.box.hidden = true;
       this.note.textContent = "This browser cannot draw the map (it has no WebGL 2). Everything else works.";
       return;
     }
     const [{ PointCloud }, points] = await Promise.all([import("./point_cloud.js"), getPoints()]);
     if (!this.cloud) this.start(new PointCloud(this.canvas, points.ids.length));
+    this.stale = false;
+    this.hover(-1);
     this.pictures.clear();
     const { ids, values, total } = points;
     Object.assign(this, { ids, values, total });
@@ -62,6 +72,7 @@ export class PictureMap {
     this.controls = new OrbitControls(this.canvas, {
       onChange: () => {
         this.moving = true;
+        if (this.controls.dragging) this.hover(-1);
         this.requestFrame();
       },
       onClick: (event) => this.click(event),
@@ -73,9 +84,13 @@ export class PictureMap {
       if (event.pointerType === "mouse") this.pointer = { x: event.offsetX, y: event.offsetY };
       this.requestFrame({ redraw: false });
     });
-    this.canvas.addEventListener("pointerleave", () => {
+    this.canvas.addEventListener("pointerleave", (event) => {
+      if (event.pointerType !== "mouse") return; // a lifted finger leaves too, and its next tap may pick the point
       this.pointer = null;
       this.hover(-1);
+    });
+    document.addEventListener("pointerdown", (event) => {
+      if (event.pointerType !== "mouse" && event.target !== this.canvas) this.hover(-1);
     });
     this.canvas.addEventListener("webglcontextrestored", () => this.requestFrame());
     new ResizeObserver(() => {
@@ -153,8 +168,7 @@ export class PictureMap {
   }
 
   /** Show a changed grade, possibly a new one. @param {import("./api.js").Picture} picture */
-  setGrade(picture, palette) {
-    this.palette = palette;
+  setGrade(picture) {
     this.pictures.delete(picture.id);
     const i = this.indexOf.get(picture.id);
     if (i === undefined || !this.values) return;
@@ -174,16 +188,14 @@ export class PictureMap {
   }
 
   draw() {
-    this.dirty = false;
-    if (this.moving) this.detail.tick(performance.now());
-    const visible = this.moving ? this.detail.visible : this.detail.total;
-    this.moving = false;
-    this.cloud.draw(this.controls.cameraPosition, this.controls.homeDistance, visible);
+    const { controls, detail } = this;
+    if (this.moving) detail.tick(performance.now(), controls.dragging);
+    const visible = this.moving ? detail.visible : detail.total;
+    this.dirty = this.moving = false;
+    this.cloud.draw(controls.cameraPosition, controls.homeDistance, visible);
     clearTimeout(this.settling);
-    if (visible < this.detail.total) {
-      this.showNote();
-      this.settling = setTimeout(() => this.requestFrame(), SETTLE_TIME);
-    }
+    if (visible < detail.total) this.settling = setTimeout(() => this.requestFrame(), SETTLE_TIME);
+    this.showNote();
     this.box.dataset.points = String(visible);
     this.box.dataset.draws = String(this.cloud.draws);
     this.moveLabels();
@@ -198,25 +210,29 @@ export class PictureMap {
       const about = count(Number(visible.toPrecision(1)));
       sentences.push(`While the map moves, about ${about} of ${count(total)} points are drawn to keep it smooth.`);
     }
-    this.note.textContent = sentences.join(" ");
+    const text = sentences.join(" ");
+    if (this.note.textContent !== text) this.note.textContent = text; // called in every frame
   }
 
   moveLabels() {
     this.labelPositions.forEach((position, k) => {
-      const { x, y } = this.cloud.project(position);
-      const offset = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px) translate(-50%, -185%)`;
-      this.labels.children[k].style.transform = offset;
+      const { x, y, distance } = this.cloud.project(position);
+      const label = this.labels.children[k];
+      label.hidden = distance < NEAR;
+      label.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px) translate(-50%, -185%)`;
     });
   }
 
-  /** Index of the point at a pixel, or -1; prefers marked points, then points near the camera. */
+  /** Index of the point at a pixel, or -1; prefers marked points, then the one in front of others. */
   pointAt({ x, y }) {
+    const { cloud, controls } = this;
     let [best, lowest] = [-1, Infinity];
     for (let i = 0; i < this.ids.length; i += 1) {
-      const pixel = this.cloud.project(this.positions, 3 * i);
-      const gap = Math.sqrt((pixel.x - x) ** 2 + (pixel.y - y) ** 2); // hypot is slow for many points
-      if (gap > HIT_RADIUS || Math.abs(pixel.depth) > 1) continue;
-      const cost = gap + 4 * pixel.depth - (this.marked.has(this.ids[i]) ? 5 : 0);
+      const point = cloud.project(this.positions, 3 * i);
+      const gap = Math.sqrt((point.x - x) ** 2 + (point.y - y) ** 2); // hypot is slow for many points
+      if (gap > HIT_RADIUS || point.distance < NEAR) continue;
+      const outside = Math.max(0, gap - cloud.pointSize / (2 * point.distance)); // 0: the point covers the pixel
+      const cost = outside + point.distance / controls.distance - (this.marked.has(this.ids[i]) ? 5 : 0);
       if (cost < lowest) [best, lowest] = [i, cost];
     }
     return best;
@@ -244,11 +260,16 @@ export class PictureMap {
     const top = Math.max(4, Math.min(lowest, y - this.tooltip.offsetHeight / 2));
     this.tooltip.style.transform = `translate(${x}px, ${top}px) translateX(${side})`;
     if (!this.pictures.has(id)) this.pictures.set(id, getPicture(id));
-    this.pictures.get(id).then((picture) => {
+    const showPicture = (picture) => {
       if (this.hovered !== i) return;
       const shown = picture.grade === null ? `Grade ≈ ${picture.estimate ?? "none"}` : `Grade ${picture.grade}`;
       text.replaceChildren(isolated(shown), el("span", { class: "muted" }, isolated(picture.name)));
-    }, showError);
+    };
+    const fail = (error) => {
+      this.pictures.delete(id); // the next hover tries again
+      showError(error);
+    };
+    this.pictures.get(id).then(showPicture, fail);
   }
 
   /** A mouse click picks a point; the first tap only shows its tooltip. */

@@ -27,7 +27,7 @@ export class OrbitControls {
     element.addEventListener("pointerdown", (event) => this.down(event, element));
     element.addEventListener("pointermove", (event) => this.move(event));
     element.addEventListener("pointerup", (event) => this.up(event));
-    element.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
+    element.addEventListener("lostpointercapture", (event) => this.pointers.delete(event.pointerId));
     element.addEventListener("keydown", (event) => this.key(event));
     const wheel = (event) => {
       event.preventDefault();
@@ -46,7 +46,7 @@ export class OrbitControls {
   }
 
   /**
-   * Set the home distance so that nearly all points are in view.
+   * Set the home distance so that nearly all points are in view, except points far from all others.
    * @param {Float32Array} positions x, y, z per point
    * @param {number} aspect width / height
    */
@@ -62,7 +62,8 @@ export class OrbitControls {
       distances[i] = Math.max(right, up) / TAN_HALF_FOV + forward * cos(pitch) + y * sin(pitch);
     }
     distances.sort();
-    const distance = 1.1 * (distances[Math.floor(0.985 * (distances.length - 1))] || 3);
+    const needed = 1.1 * (distances[Math.floor(0.985 * (distances.length - 1))] || 3);
+    const distance = clamp(needed, MIN_DISTANCE, MAX_DISTANCE);
     if (this.distance === this.homeDistance) this.distance = distance; // the user has not zoomed
     this.homeDistance = distance;
     this.onChange();
@@ -85,12 +86,14 @@ export class OrbitControls {
   }
 
   down(event, element) {
+    if (event.button !== 0) return;
     if (!this.pointers.size) this.moved = 0;
     this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
     element.setPointerCapture(event.pointerId);
   }
 
   move(event) {
+    if (event.buttons === 0) this.pointers.delete(event.pointerId); // released elsewhere, for example in a menu
     const before = this.pointers.get(event.pointerId);
     if (!before) return;
     const [dx, dy] = [event.clientX - before.x, event.clientY - before.y];
@@ -103,8 +106,7 @@ export class OrbitControls {
 
   up(event) {
     const isClick = this.pointers.size === 1 && this.moved <= DRAG_THRESHOLD;
-    this.pointers.delete(event.pointerId);
-    if (isClick) this.onClick(event);
+    if (this.pointers.delete(event.pointerId) && isClick) this.onClick(event);
   }
 
   /** Distance between the first two pointers in pixels, 0 with fewer. */

@@ -79,6 +79,15 @@ function evenPermutation(n) {
   return Uint32Array.from({ length: n }, (_, k) => (k * step) % n);
 }
 
+/** @param {ArrayLike<number>} positions x, y, z per point */
+function farthest(positions) {
+  let squared = 0;
+  for (let at = 0; at < positions.length; at += 3) {
+    squared = Math.max(squared, positions[at] ** 2 + positions[at + 1] ** 2 + positions[at + 2] ** 2);
+  }
+  return Math.sqrt(squared);
+}
+
 /** Draws points, line and rings on a canvas, as seen by a camera that looks at the origin. */
 export class PointCloud {
   /** @param {HTMLCanvasElement} canvas @param {number} n expected number of points */
@@ -128,6 +137,7 @@ export class PointCloud {
     this.order = evenPermutation(n);
     this.drawOrder = this.order;
     this.dimming = 0;
+    this.radius = farthest(positions);
     this.pointScale = Math.max(0.35, Math.min(1.6, Math.sqrt(400 / Math.max(1, n)))); // many points are small
     this.uploadPoints();
   }
@@ -180,12 +190,16 @@ export class PointCloud {
    */
   draw(cameraPosition, homeDistance, count) {
     const { gl, programs, background, foreground, dimming } = this;
-    const [view, projection] = [viewMatrix(cameraPosition), projectionMatrix(this.width / this.height)];
+    const view = viewMatrix(cameraPosition);
+    const radius = Math.max(this.radius, farthest(this.ringPositions));
+    const far = 1.01 * (Math.hypot(...cameraPosition) + radius); // behind everything, in spite of rounding
+    const projection = projectionMatrix(this.width / this.height, far);
     this.viewProjection = multiply(projection, view);
     gl.viewport(0, 0, this.canvas.width, this.canvas.height);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     gl.enable(gl.DEPTH_TEST);
-    const size = 8 * homeDistance * this.pixelRatio * this.pointScale;
+    this.pointSize = 8 * homeDistance * this.pointScale; // in CSS pixels at distance 1
+    const size = this.pointSize * this.pixelRatio;
     programs.points.use({ view, projection, size, dimming, background });
     this.points.draw(gl.POINTS, count, { indexed: true });
     programs.line.use({ view, projection, foreground });
@@ -199,17 +213,16 @@ export class PointCloud {
   }
 
   /**
-   * Project to CSS pixels and normalised depth.
+   * Project to CSS pixels; `distance` is the depth in view coordinates, not positive behind the camera.
    * @param {ArrayLike<number>} positions
    * @param {number} [offset] index of the first coordinate
    */
   project(positions, offset = 0) {
     const m = this.viewProjection; // column-major
     const [x, y, z] = [positions[offset], positions[offset + 1], positions[offset + 2]];
-    const w = m[3] * x + m[7] * y + m[11] * z + m[15];
-    const right = (m[0] * x + m[4] * y + m[8] * z + m[12]) / w;
-    const up = (m[1] * x + m[5] * y + m[9] * z + m[13]) / w;
-    const depth = (m[2] * x + m[6] * y + m[10] * z + m[14]) / w;
-    return { x: ((right + 1) / 2) * this.width, y: ((1 - up) / 2) * this.height, depth: w > 0 ? depth : 2 };
+    const distance = m[3] * x + m[7] * y + m[11] * z + m[15];
+    const right = (m[0] * x + m[4] * y + m[8] * z + m[12]) / distance;
+    const up = (m[1] * x + m[5] * y + m[9] * z + m[13]) / distance;
+    return { x: ((right + 1) / 2) * this.width, y: ((1 - up) / 2) * this.height, distance };
   }
 }

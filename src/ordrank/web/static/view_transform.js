@@ -16,7 +16,8 @@ export class ViewTransform {
       Math.hypot(...AXES.map((axis) => positions[3 * i + axis] - this.mean[axis])),
     ).sort();
     this.scale = 1 / (radii[Math.floor(0.97 * (radii.length - 1))] || 1);
-    const meanValue = values.reduce((sum, value) => sum + (value || 0), 0) / n;
+    const graded = values.filter((value) => !Number.isNaN(value));
+    const meanValue = graded.reduce((sum, value) => sum + value, 0) / graded.length;
     let covariance = 0; // of the first axis and the grade
     values.forEach((value, i) => {
       if (!Number.isNaN(value)) covariance += (positions[3 * i] - this.mean[0]) * (value - meanValue);
