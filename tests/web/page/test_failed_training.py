@@ -1,26 +1,49 @@
-"""The message of a training that failed stays on the page, in Chromium with a real server."""
+"""Messages of a training that does not succeed, in Chromium with a real server."""
 
 import json
-import shutil
 
-from tests.web.conftest import serving
-from tests.web.page.locators import expect, id_of_name, wait_for_all_pictures
+import pytest
+
+from tests.web.page.locators import change_summary, expect, wait_for_all_pictures
 
 
-def test_the_message_of_a_failed_training_stays(visit, folder, tmp_path):
-    collection = shutil.copytree(folder / "Redness", tmp_path / "Redness")
-    failed = json.dumps({"state": "failed", "message": "the disk is full", "done": 0, "total": 0})
-    with serving(collection) as server:
-        url = f"{server.url}/"
-        page = visit(url)
-        wait_for_all_pictures(page)
-        page.goto(f"{url}#chosen={id_of_name(page, url, '001.png')}")
-        page.get_by_label("Correct the grade").fill("2")
-        page.get_by_role("button", name="Save").click()
-        page.route("**/api/v1/training", lambda route: route.fulfill(body=failed, content_type="application/json"))
-        page.errors.allowed.append("the disk is full")
-        page.get_by_role("button", name="Train again").click()
-        expect(page.locator("#alert")).to_contain_text("the disk is full")
-        page.wait_for_load_state("networkidle")
-        expect(page.locator("#alert")).to_contain_text("the disk is full")
-        expect(page.locator("#training-text")).to_have_text("1 grade changed since the last training")
+def fulfill_training(page, start, *states):
+    """Let the page start a training, with an error or none, and get these states; the last one again and again."""
+    remaining = list(states)
+
+    def fulfill(route):
+        if route.request.method == "POST":
+            status, body = start
+        else:
+            status, body = 200, remaining.pop(0) if len(remaining) > 1 else remaining[0]
+        route.fulfill(status=status, body=json.dumps(body), content_type="application/json")
+
+    page.route("**/api/v1/training", fulfill)
+
+
+def state(name, message=""):
+    return {"state": name, "message": message, "done": 0, "total": 0}
+
+
+@pytest.mark.parametrize(
+    ("start", "states", "message"),
+    [
+        ((202, state("running")), [state("failed", "the disk is full")], "the disk is full"),
+        ((202, state("running")), [state("running"), state("idle")], "The training was interrupted"),
+        ((409, {"error": {"code": "collection", "message": "no process left"}}), [state("idle")], "no process left"),
+    ],
+    ids=["failed", "interrupted", "not started"],
+)
+def test_the_message_of_a_training_that_does_not_succeed_stays(visit, url, start, states, message):
+    page = visit(url)
+    page.errors.allow_status(409)
+    change_summary(page, changed=1)
+    wait_for_all_pictures(page)
+    fulfill_training(page, start, *states)
+    page.get_by_role("button", name="Train again").click()
+    expect(page.locator("#alert")).to_contain_text(message)
+    expect(page.locator("#busy")).to_have_attribute("data-tasks", "0")
+    expect(page.locator("#alert")).to_contain_text(message)
+    expect(page.locator("#status")).not_to_have_text("Training finished.")
+    expect(page.locator("#training-text")).to_have_text("1 grade changed since the last training")
+    page.unroute_all()

@@ -17,10 +17,14 @@ const BASE = new URL("api/v1/", document.baseURI);
 
 /** An error of the server or the connection, with a message for the user. */
 export class ApiError extends Error {
-  /** @param {number} status HTTP status, 0 without a response @param {string} message */
-  constructor(status, message) {
+  /**
+   * @param {number} status HTTP status, 0 without a response
+   * @param {string} message
+   * @param {string} [code] of the server, for programs
+   */
+  constructor(status, message, code) {
     super(message);
-    this.status = status;
+    Object.assign(this, { status, code });
   }
 }
 
@@ -43,8 +47,9 @@ async function request(url, options = {}) {
     throw new ApiError(0, "The server does not respond. Is it still running?");
   }
   if (response.ok) return response;
-  const body = await response.json().catch(() => null);
-  throw new ApiError(response.status, body?.error?.message ?? `The server responded with status ${response.status}.`);
+  const { status } = response;
+  const { code, message } = (await response.json().catch(() => null))?.error ?? {};
+  throw new ApiError(status, message ?? `The server responded with status ${status}.`, code);
 }
 
 /** @param {string} url @param {RequestInit} [options] */

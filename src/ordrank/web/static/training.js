@@ -1,10 +1,11 @@
 /** The bar that counts changed grades and starts a training. */
 
-import { getTraining, startTraining } from "./api.js";
+import { ApiError, getTraining, startTraining } from "./api.js";
 import { byId, counted } from "./dom.js";
 import { announce, clearError, showError } from "./notices.js";
 
 const POLL_INTERVAL = 700; // ms
+const INTERRUPTED = "The training was interrupted, the server may have been restarted. Start it again.";
 
 /** Visible while grades differ from those of the last training, and while a training runs. */
 export class TrainingBar {
@@ -33,7 +34,7 @@ export class TrainingBar {
     try {
       await startTraining();
     } catch (error) {
-      if (error.status !== 409) return showError(error); // 409: a training is running already
+      if (error.code !== "busy") return showError(error); // busy: a training is running already
     }
     return this.follow();
   }
@@ -55,7 +56,7 @@ export class TrainingBar {
         await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL));
         training = await getTraining();
       }
-      if (training.state === "failed") throw new Error(training.message);
+      if (training.state !== "done") throw new ApiError(0, training.message || INTERRUPTED);
       announce("Training finished.");
     } catch (error) {
       failure = error;
