@@ -34,6 +34,7 @@ class CollectionBody(BaseModel):
     fitted: str | None
     changed: int
     read_only: bool
+    max_table_rows: int
     error: float | None
 
 

@@ -11,6 +11,7 @@ from tests.collection.pictures import N_GRADES
 from tests.web.page.conftest import N_PICTURES
 from tests.web.page.locators import (
     cards,
+    change_summary,
     dispatch_file,
     estimate,
     expect,
@@ -113,6 +114,26 @@ def test_the_csv_download_equals_the_shown_ranking(visit, url, folder):
     distances = page.locator("#pictures .distance").all_inner_texts()
     for row, shown in zip(rows, distances, strict=True):
         assert float(shown.split()[-1]) == pytest.approx(float(row["distance"]), rel=0.01)
+
+
+def test_the_csv_link_says_how_many_rows_the_server_sends(visit, url):
+    page = visit(url, "#picture=2")
+    change_summary(page, max_table_rows=10)
+    wait_for_result(page)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download CSV (first 10)").click()
+    assert len(Path(download.value.path()).read_text().splitlines()) == 11
+    page.goto(f"{url}#picture=2&show=10")
+    expect(page.locator("#csv")).to_have_text("Download CSV")
+    page.unroute_all()
+
+
+@pytest.mark.parametrize("show", ["-5", "1.5", "0", "1e3", "many"])
+def test_an_invalid_number_of_pictures_shows_all(visit, url, show):
+    page = visit(url, f"#picture=2&show={show}")
+    wait_for_result(page)
+    expect(page.locator("#list-count")).to_have_text(str(N_PICTURES - 1))
+    expect(page.locator("#show")).to_have_value("")
 
 
 def test_the_list_grows_on_scrolling_and_by_a_button(visit, url):

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from ordrank.web.deps import OpenCollection, binary
 from ordrank.web.errors import documented
+from ordrank.web.routes.queries import MAX_TABLE_ROWS
 from ordrank.web.schemas import CollectionBody
 
 router = APIRouter()
@@ -17,7 +18,8 @@ router = APIRouter()
 @router.get("/collection", responses=documented(409))
 def collection(request: Request, collection: OpenCollection) -> CollectionBody:
     """Return a summary of the collection."""
-    return CollectionBody.model_validate({**asdict(collection.info()), "read_only": request.app.state.read_only})
+    limits = {"read_only": request.app.state.read_only, "max_table_rows": MAX_TABLE_ROWS}
+    return CollectionBody.model_validate({**asdict(collection.info()), **limits})
 
 
 @router.get(
@@ -34,6 +36,6 @@ def collection(request: Request, collection: OpenCollection) -> CollectionBody:
 )
 def points(collection: OpenCollection, limit: Annotated[int, Query(ge=1, le=1_000_000)] = 100_000) -> Response:
     """Return the pictures as points to display; a fixed random sample if there are more than the limit."""
-    found = collection.points(limit)
-    headers = {"X-Count": str(found.count), "X-Total": str(found.total)}
-    return Response(found.content, media_type="application/octet-stream", headers=headers)
+    sample = collection.points(limit)
+    headers = {"X-Count": str(sample.count), "X-Total": str(sample.total)}
+    return Response(sample.content, media_type="application/octet-stream", headers=headers)

@@ -9,7 +9,7 @@
  *             order_distance: number, appearance_distance: number}} Ranked */
 /** @typedef {{grade: string, value: number, pictures: number}} Grade */
 /** @typedef {{name: string, pictures: number, graded: number, grades: Grade[], changed: number, read_only: boolean,
- *             fitted: string|null, error: number|null}} Collection */
+ *             max_table_rows: number, fitted: string|null, error: number|null}} Collection */
 /** @typedef {{state: "idle"|"running"|"done"|"failed", message: string, done: number, total: number}} Training */
 /** @typedef {{ids: Int32Array, positions: Float32Array, values: Float64Array, total: number}} PointData */
 

@@ -102,7 +102,7 @@ function reload() {
 /** @param {import("./state.js").State} state */
 async function rank(state) {
   try {
-    await showResult(grid, state, palette, (result) => map.showQuery(result));
+    await showResult(grid, state, { palette, collection, onResult: (result) => map.showQuery(result) });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404 || state.view !== "query") throw error;
     const file = uploads.get(state.id);

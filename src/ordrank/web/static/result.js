@@ -13,10 +13,12 @@ import { voteChart } from "./vote_chart.js";
  * Rank the collection for the query of a state.
  * @param {import("./grid.js").Grid} grid
  * @param {import("./state.js").State} state
- * @param {import("./palette.js").Palette} palette
- * @param {(result: import("./api.js").Result) => void} onResult
+ * @param {object} options
+ * @param {import("./palette.js").Palette} options.palette
+ * @param {import("./api.js").Collection} options.collection
+ * @param {(result: import("./api.js").Result) => void} options.onResult
  */
-export async function showResult(grid, state, palette, onResult) {
+export async function showResult(grid, state, { palette, collection, onResult }) {
   const parameters = rankParameters(state);
   let furthest = 0;
   await grid.show({
@@ -26,6 +28,7 @@ export async function showResult(grid, state, palette, onResult) {
     onPage: ({ query: result, total, items }, isFirst) => {
       if (isFirst) {
         fillHead(result, total, state, palette);
+        fillTableLink(total, state, collection.max_table_rows);
         onResult(result);
       }
       furthest = Math.max(furthest, items.at(-1)?.distance ?? 0) || 1;
@@ -39,12 +42,19 @@ function fillHead(result, total, state, palette) {
   const image = { class: "query-image", src: thumbnail(result.kind, result.id), alt: `Query picture: ${result.name}` };
   byId("result").replaceChildren(el("img", image), facts(result), voteChart(result, palette));
   fillFilters(state, result.grade, palette.grades);
-  byId("csv").href = apiUrl("rank.csv", { ...rankParameters(state), limit: state.show ?? 10000 });
   const shown = Math.min(total, state.show ?? Infinity);
   byId("list-title").textContent = state.within ? `Nearest pictures of grade ${result.grade}` : "Nearest pictures";
   byId("list-count").textContent = shown < total ? `${count(shown)} of ${count(total)}` : count(total);
   announce(`Estimated grade ${result.grade}; ${counted(shown, "picture")} ranked.`);
   document.title = `Grade ${result.grade}: ${result.name}`;
+}
+
+/** @param {number} total @param {import("./state.js").State} state @param {number} maxRows that the server sends */
+function fillTableLink(total, state, maxRows) {
+  const wanted = Math.min(total, state.show ?? Infinity);
+  const limit = Math.min(state.show ?? maxRows, maxRows);
+  byId("csv").href = apiUrl("rank.csv", { ...rankParameters(state), limit });
+  byId("csv").textContent = limit < wanted ? `Download CSV (first ${count(limit)})` : "Download CSV";
 }
 
 /** @param {import("./api.js").Result} result */

@@ -25,6 +25,9 @@ export const START = {
   chosen: null,
 };
 
+/** @param {string|null} text @returns {number|null} null: not a positive integer */
+const positiveInteger = (text) => (/^0*[1-9]\d*$/.test(text ?? "") ? Number(text) : null);
+
 /** @param {string} hash @returns {State} */
 function parse(hash) {
   const parameters = new URLSearchParams(hash.replace(/^#/, ""));
@@ -38,8 +41,8 @@ function parse(hash) {
     within: parameters.get("within") === "true",
     lowest: parameters.get("lowest"),
     highest: parameters.get("highest"),
-    show: Number(parameters.get("show")) || null,
-    chosen: /^\d+$/.test(parameters.get("chosen") ?? "") ? Number(parameters.get("chosen")) : null,
+    show: positiveInteger(parameters.get("show")),
+    chosen: positiveInteger(parameters.get("chosen")),
   };
 }
 
