@@ -3,7 +3,14 @@
 import pytest
 
 from tests.web.page.conftest import NARROW, WIDE
-from tests.web.page.locators import cards, expect, wait_for_all_pictures, wait_for_map, wait_for_result
+from tests.web.page.locators import (
+    cards,
+    expect,
+    id_of_name,
+    wait_for_all_pictures,
+    wait_for_map,
+    wait_for_result,
+)
 
 
 def focus_next_card(page):
@@ -39,6 +46,31 @@ def test_the_keyboard_is_enough(visit, url):
     page.keyboard.press("Escape")
     expect(page.locator("#panel")).to_be_hidden()
     assert card_has_focus(page)
+
+
+def test_saving_and_undoing_a_grade_keep_the_focus(visit, writable_url):
+    page = visit(writable_url)
+    wait_for_all_pictures(page)
+    page.goto(f"{writable_url}#chosen={id_of_name(page, writable_url, '001.png')}")
+    page.get_by_label("Correct the grade").fill("2")
+    save = page.get_by_role("button", name="Save")
+    save.press("Enter")
+    expect(page.get_by_text("Saved: grade 2.")).to_be_visible()
+    expect(save).to_be_focused()
+    page.get_by_role("button", name="Undo").press("Enter")
+    expect(page.get_by_text("Saved: grade 1.")).to_be_visible()
+    expect(page.get_by_label("Correct the grade")).to_be_focused()
+
+
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["beside the list", "modal"])
+def test_more_like_this_in_the_panel_moves_the_focus_to_the_result(visit, url, viewport):
+    page = visit(url, viewport=viewport)
+    wait_for_all_pictures(page)
+    page.goto(f"{url}#chosen={id_of_name(page, url, '001.png')}")
+    page.locator("#panel").get_by_role("link", name="More like this").press("Enter")
+    wait_for_result(page)
+    expect(page.locator("#panel")).to_be_hidden()
+    expect(page.locator("#result-title")).to_be_focused()
 
 
 def test_a_narrow_screen_needs_no_sideways_scrolling_and_has_large_targets(visit, url, folder):

@@ -4,13 +4,17 @@ import shutil
 import signal
 
 from tests.web.conftest import serving
-from tests.web.page.conftest import TIMEOUT
-from tests.web.page.locators import expect, id_of_name, wait_for_all_pictures, wait_for_result
-
-
-def save_grade(page, grade):
-    page.get_by_label("Correct the grade").fill(grade)
-    page.get_by_role("button", name="Save").click()
+from tests.web.page.conftest import N_PICTURES, TIMEOUT
+from tests.web.page.locators import (
+    cards,
+    expect,
+    id_of,
+    id_of_name,
+    save_grade,
+    wait_for_all_pictures,
+    wait_for_map,
+    wait_for_result,
+)
 
 
 def enter_token(page, token):
@@ -67,18 +71,52 @@ def test_a_read_only_page_has_no_grade_form_and_asks_for_the_token(visit, folder
         page.close()
 
 
-def test_a_grade_saved_late_does_not_change_the_facts_of_the_next_picture(visit, folder, tmp_path):
-    collection, held = shutil.copytree(folder / "Redness", tmp_path / "Redness"), []
-    with serving(collection) as server:
-        url = f"{server.url}/"
-        page = visit(url)
-        wait_for_all_pictures(page)
-        first, second = (id_of_name(page, url, name) for name in ("001.png", "003.png"))
-        page.goto(f"{url}#chosen={first}")
-        page.route("**/pictures/*/grade", lambda route: held.append(route))
-        save_grade(page, "2")
-        page.goto(f"{url}#chosen={second}")
-        expect(page.locator("#panel-title")).to_have_text("003.png")
-        held[0].continue_()
-        expect(page.locator("#training-text")).to_have_text("1 grade changed since the last training")
-        expect(page.locator("#panel .estimate bdi")).to_have_text("0")
+def test_a_grade_saved_late_does_not_change_the_facts_of_the_next_picture(visit, writable_url):
+    url, held = writable_url, []
+    page = visit(url)
+    wait_for_all_pictures(page)
+    first, second = (id_of_name(page, url, name) for name in ("001.png", "003.png"))
+    page.goto(f"{url}#chosen={first}")
+    page.route("**/pictures/*/grade", lambda route: held.append(route))
+    save_grade(page, "2")
+    page.goto(f"{url}#chosen={second}")
+    expect(page.locator("#panel-title")).to_have_text("003.png")
+    held[0].continue_()
+    expect(page.locator("#training-text")).to_have_text("1 grade changed since the last training")
+    expect(page.locator("#panel .estimate bdi")).to_have_text("0")
+
+
+def test_every_picture_is_listed_once_although_a_grade_changes_the_order(visit, writable_url):
+    page = visit(writable_url, viewport={"width": 1400, "height": 300})
+    wait_for_all_pictures(page)
+    first = next(card for card in cards(page).all() if "≈" not in card.locator(".grade").inner_text())
+    page.goto(f"{writable_url}#chosen={id_of(first)}")
+    save_grade(page, "9")  # from the first page of the list to the last one
+    expect(page.get_by_text("Saved: grade 9.")).to_be_visible()
+    page.locator("#more").press("Enter")
+    expect(cards(page)).to_have_count(N_PICTURES)
+    expect(page.locator("#more")).to_be_hidden()
+    assert len({id_of(card) for card in cards(page).all()}) == N_PICTURES
+
+
+def colour_of(locator):
+    return locator.evaluate("(element) => getComputedStyle(element).backgroundColor")
+
+
+def test_a_new_grade_appears_in_chips_cards_and_filters(visit, writable_url):
+    page = visit(writable_url)
+    wait_for_all_pictures(page)
+    number = id_of_name(page, writable_url, "001.png")
+    card = page.locator(f"#pictures [data-id='{number}'] .dot")
+    page.goto(f"{writable_url}#chosen={number}")
+    save_grade(page, "9")
+    chip = page.locator("#grades .chip", has_text="9")
+    expect(chip).to_contain_text("91")  # grade 9, 1 picture
+    assert colour_of(card) == colour_of(chip.locator(".dot"))
+    page.goto(f"{writable_url}#picture=2&chosen={number}")
+    wait_for_result(page)
+    save_grade(page, "12")
+    expect(page.locator("#highest option").last).to_have_text("12")
+    expect(page.locator("#result .column .label").last).to_have_text("12")
+    wait_for_map(page)
+    assert colour_of(card) == colour_of(page.locator("#legend .dot").last)

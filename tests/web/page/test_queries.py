@@ -51,6 +51,44 @@ def test_a_dropped_or_pasted_picture_is_graded(visit, url, folder, event):
         expect(page.locator("#drop-hint")).to_be_hidden()
 
 
+HOLD_FIRST_UPLOAD = """
+  const { fetch } = window;
+  window.fetch = async (url, options = {}) => {
+    if (options.method === "POST" && !window.release) await new Promise((resolve) => (window.release = resolve));
+    return fetch(url, options);
+  };"""
+
+
+def release_upload(page):
+    """Send the upload that was held, and wait for its end."""
+    page.evaluate("release()")
+    expect(page.locator("#busy")).to_have_attribute("data-tasks", "0")
+
+
+def test_only_the_result_of_the_last_upload_is_shown(visit, url, folder):
+    page = visit(url, script=HOLD_FIRST_UPLOAD)
+    wait_for_all_pictures(page)
+    page.set_input_files("#file", folder / "new.png")
+    page.wait_for_function("window.release !== undefined")
+    page.set_input_files("#file", folder / "pictures" / "001.png")
+    wait_for_result(page)
+    release_upload(page)
+    expect(page).to_have_url(re.compile("#picture="))
+    expect(page.locator("#result-title")).to_contain_text("001.png")
+
+
+def test_an_upload_does_not_call_back_who_has_gone_elsewhere(visit, url, folder):
+    page = visit(url, script=HOLD_FIRST_UPLOAD)
+    wait_for_all_pictures(page)
+    page.set_input_files("#file", folder / "new.png")
+    page.wait_for_function("window.release !== undefined")
+    page.locator("#grades .chip", has_text=re.compile("^1")).click()
+    wait_for_grades(page, "1")
+    release_upload(page)
+    expect(page).to_have_url(re.compile("#grade=1$"))
+    expect(page.locator("#list-title")).to_have_text("Grade 1")
+
+
 def test_a_picture_of_the_collection_is_recognized(visit, url, folder):
     page = visit(url)
     dispatch_file(page, "drop", folder / "pictures" / "001.png")

@@ -51,6 +51,3 @@ def test_an_error_is_shown_and_the_page_stays(visit, url, folder):
     expect(estimate(page)).to_be_visible()
     page.get_by_role("button", name="Dismiss").click()
     expect(page.locator("#alert")).to_be_empty()
-    page.goto(f"{url}#picture=99999")
-    expect(page.locator("#alert p")).to_be_visible()
-    assert cards(page).count() == shown

@@ -81,10 +81,11 @@ export const putGrade = (id, grade) =>
     body: JSON.stringify({ grade }),
   });
 
-/** @param {File} file @returns {Promise<Result>} */
-export const postQuery = (file) =>
+/** @param {File} file @param {AbortSignal} signal @returns {Promise<Result>} */
+export const postQuery = (file, signal) =>
   json(apiUrl("queries"), {
     method: "POST",
+    signal,
     headers: {
       "Content-Type": file.type.startsWith("image/") ? file.type : "application/octet-stream",
       "X-Name": encodeURIComponent(file.name || "pasted picture"),

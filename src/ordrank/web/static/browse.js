@@ -17,7 +17,9 @@ export async function browse(grid, state, palette, collection) {
   const { grade, given } = state;
   const source = { true: ", grade given", false: ", grade estimated", null: "" }[given];
   const title = `${grade === null ? "All pictures" : `Grade ${grade}`}${source}`;
-  fillChips(state, palette, collection);
+  const refill = () => fillChips(state, palette, collection);
+  const colour = ({ value }) => palette.css(palette.index(value));
+  refill();
   byId("list-title").textContent = title;
   byId("list-count").textContent = "";
   document.title = collection.name;
@@ -30,7 +32,9 @@ export async function browse(grid, state, palette, collection) {
       byId("list-count").textContent = count(total);
       announce(`${title}: ${counted(total, "picture")}.`);
     },
-    card: (picture) => pictureCard(picture, palette),
+    card: (picture) => pictureCard(picture, colour(picture)),
+    colour,
+    refill,
   });
 }
 
@@ -54,14 +58,14 @@ function fillChips({ grade, given }, palette, collection) {
   );
 }
 
-/** @param {import("./api.js").Picture} picture @param {import("./palette.js").Palette} palette */
-function pictureCard({ id, name, grade, estimate, value }, palette) {
+/** @param {import("./api.js").Picture} picture @param {string} colour of its grade */
+function pictureCard({ id, name, grade, estimate }, colour) {
   return card({
     id,
     name,
     grade: grade ?? estimate,
     estimated: grade === null && estimate !== null,
-    colour: palette.css(palette.index(value)),
+    colour,
     href: moreLike(id),
     action: "– more like this",
     second: { href: link({ chosen: id }), label: "Details" },

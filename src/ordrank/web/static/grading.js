@@ -27,18 +27,20 @@ export function gradeForm(picture, grades, onSaved) {
     remove.hidden = picture.grade === null;
   };
   const put = async (grade, { undoable = true } = {}) => {
+    if (save.ariaDisabled) return;
     const before = picture.grade;
-    save.disabled = true;
+    save.ariaDisabled = "true"; // disabled, it would lose the focus
     try {
       picture = await putGrade(picture.id, grade);
     } catch (error) {
       showError(error); // the input stays
       return;
     } finally {
-      save.disabled = false;
+      save.ariaDisabled = null;
     }
     clearError();
     refresh();
+    if (status.contains(document.activeElement)) field.focus(); // the button Undo goes
     const onclick = () => put(before, { undoable: false });
     const undo = el("button", { type: "button", class: "link-button", onclick }, "Undo");
     const text = picture.grade === null ? "Saved: no grade." : `Saved: grade ${picture.grade}.`;

@@ -13,24 +13,28 @@ const PREFETCH_MARGIN = "800px";
  * @property {(offset: number, limit: number, signal: AbortSignal) => Promise<{total: number, items: T[]}>} page
  * @property {(page: {total: number, items: T[]}, isFirst: boolean) => void} onPage called before a page is shown
  * @property {(item: T, index: number) => HTMLElement} card
+ * @property {(item: T) => string} colour of the grade
+ * @property {() => void} refill fill what else shows grades, after these have changed
+ * @property {() => void} [onFailure] called when the first page cannot be loaded
  * @property {number|null} limit maximum number of cards
  * @property {string} empty text for an empty list
  */
 
 /** The list of cards; a new source replaces the old one. */
 export class Grid {
-  /** @param {{onHover: (id: number|null) => void, onGrow: () => void}} callbacks */
-  constructor({ onHover, onGrow }) {
+  /** @param {{onHover: (id: number|null) => void, onGrow: () => void, onRetry: () => void}} callbacks */
+  constructor({ onHover, onGrow, onRetry }) {
     this.onGrow = onGrow;
     this.list = byId("pictures");
     this.more = byId("more");
     /** @type {Map<number, {item: any, element: HTMLElement}>} */
     this.shown = new Map();
-    this.total = 0;
+    this.total = this.fetched = 0;
     this.loading = false;
     this.abort = new AbortController();
-    this.more.addEventListener("click", () => attempt(() => this.grow({ focus: true })));
-    const onIntersect = (entries) => entries.some((entry) => entry.isIntersecting) && attempt(() => this.grow());
+    this.more.addEventListener("click", () => (this.stale ? onRetry() : attempt(() => this.grow({ focus: true }))));
+    const onIntersect = (entries) =>
+      !this.stale && entries.some((entry) => entry.isIntersecting) && attempt(() => this.grow());
     new IntersectionObserver(onIntersect, { rootMargin: PREFETCH_MARGIN }).observe(this.more);
     const enter = ({ target }) => onHover(Number(target.closest("[data-id]")?.dataset.id) || null);
     for (const type of ["pointerover", "focusin"]) this.list.addEventListener(type, enter);
@@ -44,6 +48,7 @@ export class Grid {
     this.source = source;
     this.loading = false;
     this.stale = true; // the old cards stay until the first page arrives
+    this.more.hidden = true;
     this.list.setAttribute("aria-busy", "true");
     await this.grow();
   }
@@ -52,7 +57,7 @@ export class Grid {
   async grow({ focus = false } = {}) {
     const { source, abort } = this;
     const isFirst = this.stale;
-    const offset = isFirst ? 0 : this.shown.size;
+    const offset = isFirst ? 0 : this.fetched;
     if (!source || this.loading || (!isFirst && offset >= this.end)) return;
     this.loading = true;
     try {
@@ -61,17 +66,21 @@ export class Grid {
       if (abort.signal.aborted) return;
       source.onPage(page, isFirst);
       if (isFirst) this.clear();
-      this.total = page.total;
-      this.append(page.items, offset);
-      if (focus) this.shown.get(page.items[0]?.id)?.element.querySelector("a").focus();
-      if (!page.items.length) this.total = this.shown.size; // fewer than announced
+      this.fetched = offset + page.items.length;
+      this.total = page.items.length ? page.total : this.fetched; // fewer than announced
+      const [first] = this.append(page.items, offset);
+      if (focus) first?.querySelector("a").focus();
       this.finish();
+    } catch (error) {
+      if (isFirst && this.abort === abort) this.fail();
+      throw error;
     } finally {
       if (this.abort === abort) this.loading = false;
     }
     this.growIfVisible();
   }
 
+  /** Return the new cards. */
   append(items, offset) {
     const elements = [];
     items.forEach((item, i) => {
@@ -81,17 +90,28 @@ export class Grid {
       elements.push(element);
     });
     this.list.append(...elements);
+    return elements;
   }
 
-  /** Replace the card of a changed item. @param {number} id @param {object} changes */
+  /** Replace the card of an item with a changed grade. @param {number} id @param {object} changes */
   update(id, changes) {
     const old = this.shown.get(id);
     if (!old) return;
+    this.fetched -= 1; // if it has moved to a later page, the next page begins one picture earlier
     const item = { ...old.item, ...changes };
     const element = this.source.card(item, [...this.shown.keys()].indexOf(id));
     element.classList.toggle("chosen", old.element.classList.contains("chosen"));
     old.element.replaceWith(element);
     this.shown.set(id, { item, element });
+  }
+
+  /** Show changed grades in the colours of all cards, and wherever else the source shows grades. */
+  refresh() {
+    if (this.stale) return;
+    for (const { item, element } of this.shown.values()) {
+      element.querySelector(".dot").style.background = this.source.colour(item);
+    }
+    this.source.refill();
   }
 
   /** @param {number|null} id picture in the side panel */
@@ -111,9 +131,21 @@ export class Grid {
 
   finish() {
     this.list.removeAttribute("aria-busy");
-    this.more.hidden = this.shown.size >= this.end;
+    this.more.hidden = this.fetched >= this.end;
     this.more.textContent = `Show more of ${count(this.end)}`;
     byId("list-note").textContent = this.shown.size ? "" : this.source.empty;
+    this.onGrow();
+  }
+
+  /** Show no list rather than that of another source, and offer to try again. */
+  fail() {
+    this.clear();
+    this.stale = true;
+    this.list.removeAttribute("aria-busy");
+    this.more.hidden = false;
+    this.more.textContent = "Try again";
+    byId("list-note").textContent = "";
+    this.source.onFailure?.();
     this.onGrow();
   }
 

@@ -22,6 +22,8 @@ const palette = new Palette([]);
 let shown = null;
 /** Uploaded files by query id, to send again when the server has dropped one. @type {Map<string, File>} */
 const uploads = new Map();
+/** Of the upload that is under way. */
+let uploading = new AbortController();
 
 const map = new PictureMap({
   palette,
@@ -38,12 +40,17 @@ const grid = new Grid({
     map.mark(view !== "browse" || grade !== null ? grid.shown.keys() : []);
     grid.choose(chosen);
   },
+  onRetry: () => {
+    byId("list-title").focus(); // the button goes
+    attempt(reload);
+  },
 });
 const panel = new Panel((picture) => {
   const grade = picture.grade ?? picture.estimate;
   grid.update(picture.id, current().view === "browse" ? picture : { grade, estimated: picture.grade === null });
   attempt(async () => {
     await loadCollection();
+    grid.refresh();
     map.setGrade(picture);
     if (current().view === "picture" && current().id === String(picture.id)) await reload(); // shows the known grade
   });
@@ -76,19 +83,23 @@ async function show({ navigated = false } = {}) {
   shown = state;
   document.documentElement.dataset.view = browsing ? "browse" : "result";
   if (!sameView) {
-    if (navigated) window.scrollTo({ top: 0 });
+    if (navigated) {
+      uploading.abort(); // the user has gone elsewhere
+      window.scrollTo({ top: 0 });
+    }
     clearError();
     if (browsing) {
       map.showQuery(null);
       await browse(grid, state, palette, collection);
     } else await rank(state);
-    const moveFocus = navigated && !isFirst && !browsing && state.chosen === null;
-    if (moveFocus) byId("result-title").focus({ preventScroll: true });
   }
   if (shown !== state) return;
   grid.choose(state.chosen);
-  if (state.chosen === null) panel.close();
-  else {
+  if (state.chosen === null) {
+    panel.close(); // before the focus moves: a modal panel holds it
+    const moveFocus = navigated && !sameView && !browsing;
+    if (moveFocus) byId("result-title").focus({ preventScroll: true });
+  } else {
     const ranked = browsing ? null : (grid.shown.get(state.chosen)?.item ?? null);
     await panel.show(state.chosen, ranked, { collection, focus: !isFirst });
   }
@@ -116,7 +127,9 @@ async function rank(state) {
 async function search(file, { replace = false } = {}) {
   clearError();
   announce(`Estimating the grade of ${file.name || "your picture"}.`);
-  const { kind, id } = await postQuery(file);
+  uploading.abort(); // only the result of the last upload is shown
+  uploading = new AbortController();
+  const { kind, id } = await postQuery(file, uploading.signal);
   if (kind === "query") uploads.set(id, file);
   const before = current().view === "browse" ? START : current();
   const chosen = replace ? before.chosen : null;

@@ -37,10 +37,13 @@ export class Panel {
    */
   async show(id, ranked, { collection, focus }) {
     if (this.id === id && this.dialog.open) return;
+    const picture = await getPicture(id).catch((error) => {
+      if (current().chosen === id) go({ chosen: null }, { replace: true }); // it can be chosen again
+      throw error;
+    });
+    if (current().chosen !== id) return;
     this.opener ??= document.activeElement;
     this.id = id;
-    const picture = await getPicture(id);
-    if (current().chosen !== id) return;
     byId("panel-title").replaceChildren(isolated(picture.name));
     this.body.replaceChildren(
       el("img", { src: thumbnail("picture", id), alt: alternativeText(picture) }),
@@ -77,8 +80,8 @@ export class Panel {
     this.dialog.close();
     delete document.documentElement.dataset.panel;
     const card = document.querySelector(`#pictures [data-id="${this.id}"] a`);
-    const target = card ?? (this.opener?.isConnected ? this.opener : null);
-    if (hadFocus || this.modal) target?.focus({ preventScroll: true });
+    const target = card ?? (this.opener?.isConnected ? this.opener : byId("list-title"));
+    if (hadFocus || this.modal) target.focus({ preventScroll: true });
     this.opener = this.id = undefined;
   }
 }

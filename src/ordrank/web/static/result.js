@@ -16,17 +16,21 @@ import { voteChart } from "./vote_chart.js";
  * @param {object} options
  * @param {import("./palette.js").Palette} options.palette
  * @param {import("./api.js").Collection} options.collection
- * @param {(result: import("./api.js").Result) => void} options.onResult
+ * @param {(result: import("./api.js").Result|null) => void} options.onResult null: there is none
  */
 export async function showResult(grid, state, { palette, collection, onResult }) {
   const parameters = rankParameters(state);
+  const colour = ({ grade }) => palette.cssOf(grade);
+  /** @type {import("./api.js").Result} */
+  let result;
   let furthest = 0;
   await grid.show({
     limit: state.show,
     empty: "No pictures match. Try all grades or a wider range.",
     page: (offset, limit, signal) => getRanking({ ...parameters, offset, limit }, signal),
-    onPage: ({ query: result, total, items }, isFirst) => {
+    onPage: ({ query, total, items }, isFirst) => {
       if (isFirst) {
+        result = query;
         fillHead(result, total, state, palette);
         fillTableLink(total, state, collection.max_table_rows);
         onResult(result);
@@ -34,7 +38,19 @@ export async function showResult(grid, state, { palette, collection, onResult })
       furthest = Math.max(furthest, items.at(-1)?.distance ?? 0) || 1;
       byId("pictures").style.setProperty("--furthest", String(furthest));
     },
-    card: (ranked, index) => rankedCard(ranked, index, palette),
+    onFailure: () => {
+      byId("result").replaceChildren();
+      byId("list-title").textContent = "Nearest pictures";
+      byId("list-count").textContent = "";
+      document.title = collection.name;
+      onResult(null);
+    },
+    card: (ranked, index) => rankedCard(ranked, index, colour(ranked)),
+    colour,
+    refill: () => {
+      byId("result").querySelector("figure").replaceWith(voteChart(result, palette));
+      fillFilters(state, result.grade, palette.grades);
+    },
   });
 }
 
@@ -73,14 +89,14 @@ function facts(result) {
   return el("div", { class: "facts" }, el("h2", { id: "result-title", tabindex: "-1" }, ...name), list, links);
 }
 
-/** @param {import("./api.js").Ranked} ranked @param {number} index */
-function rankedCard(ranked, index, palette) {
+/** @param {import("./api.js").Ranked} ranked @param {number} index @param {string} colour of its grade */
+function rankedCard(ranked, index, colour) {
   const element = card({
     id: ranked.id,
     name: ranked.name,
     grade: ranked.grade,
     estimated: ranked.estimated,
-    colour: palette.cssOf(ranked.grade),
+    colour,
     href: link({ chosen: ranked.id }),
     action: `rank ${index + 1}: show details`,
     second: { href: moreLike(ranked.id), label: "More like this" },
