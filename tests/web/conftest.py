@@ -23,6 +23,13 @@ API = "/api/v1"
 FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}
 
 
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "that takes too long"
+        time.sleep(0.02)
+
+
 @contextmanager
 def client_of(collection, *, headers=FROM_PAGE, **options):
     """Requests to an application in this process, as its page would send them."""

@@ -3,12 +3,11 @@
 import re
 import socket
 import threading
-import time
 from contextlib import closing, contextmanager, suppress
 
 import uvicorn
 
-from tests.web.conftest import API
+from tests.web.conftest import API, wait_until
 
 UPLOAD = f"POST {API}/queries HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nContent-Type: image/png\r\n"
 
@@ -19,9 +18,8 @@ def server_in_thread(app, **options):
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", **options))
     thread = threading.Thread(target=server.run)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
     try:
+        wait_until(lambda: server.started)
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
         server.should_exit = True

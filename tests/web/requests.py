@@ -2,10 +2,9 @@
 
 import io
 import struct
-import time
 import zlib
 
-from tests.web.conftest import API
+from tests.web.conftest import API, wait_until
 
 WORDS = ("green", "amber", "red")
 
@@ -36,9 +35,5 @@ def message(response):
 
 def train_again(client):
     assert client.post(f"{API}/training").status_code == 202
-    for _ in range(600):
-        found = client.get(f"{API}/training").json()
-        if found["state"] != "running":
-            return found
-        time.sleep(0.05)
-    raise AssertionError("training does not end")
+    wait_until(lambda: client.get(f"{API}/training").json()["state"] != "running")
+    return client.get(f"{API}/training").json()

@@ -1,7 +1,6 @@
 """The API for uploads, grades and training."""
 
 import re
-import time
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from ordrank.errors import UnknownError
 from ordrank.web.uploads import Limits
 from tests.collection.commands import add, rank
 from tests.collection.pictures import draw, draw_files, rows
-from tests.web.conftest import API, client_of
+from tests.web.conftest import API, client_of, wait_until
 from tests.web.requests import message, png, send, set_grade, train_again, with_claimed_size
 
 
@@ -203,8 +202,7 @@ class TestTraining:
         assert (second.status_code, second.json()["error"]["code"]) == (409, "busy")
         assert client.get(f"{API}/rank?picture=6").json() == before
         gate.set()
-        while client.get(f"{API}/training").json()["state"] == "running":
-            time.sleep(0.02)
+        wait_until(lambda: client.get(f"{API}/training").json()["state"] != "running")
         assert client.get(f"{API}/training").json()["state"] == "done"
 
     def test_failure_is_reported(self, client, trained, monkeypatch):
@@ -233,6 +231,6 @@ class TestTraining:
 
         monkeypatch.setattr(Collection, "fit", hold)
         client.post(f"{API}/training")
-        inside.wait(30)
+        assert inside.wait(30)
         assert set_grade(client, 6, "1").status_code == 409
         gate.set()

@@ -85,7 +85,7 @@ def test_schema_lists_all_routes(api):
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("route", ROUTES)
 def test_responses_conform_to_the_schema(api, route, mode):
-    answered = Counter()
+    statuses = Counter()
     state = api.app.state
     token = state.shared.put_query(state.collection.read_query(png(draw(77)), "known"))
 
@@ -94,7 +94,7 @@ def test_responses_conform_to_the_schema(api, route, mode):
     def check(case):
         use_existing_resources(case, token)
         response = case.call(headers=FROM_PAGE)
-        answered[response.status_code] += 1
+        statuses[response.status_code] += 1
         case.validate_response(response, checks=CHECKS, headers=FROM_PAGE)
 
     try:
@@ -102,7 +102,7 @@ def test_responses_conform_to_the_schema(api, route, mode):
     except Unsatisfiable:
         assert mode is GenerationMode.NEGATIVE  # it has no parameters
         return
-    assert mode is GenerationMode.NEGATIVE or min(answered) < 300, answered
+    assert mode is GenerationMode.NEGATIVE or min(statuses) < 300, statuses
 
 
 def use_existing_resources(case, token):

@@ -4,8 +4,7 @@ import re
 import socket
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,8 @@ from tests.web.raw_http import UPLOAD, read_response, send_raw, server_in_thread
 from tests.web.requests import message, png
 
 _MEGABYTE = bytes(1_000_000)
+GET = f"GET {API}/rank?picture=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+SLOW_UPLOAD = f"{UPLOAD}Content-Length: 100000\r\n\r\n"
 
 
 def resident_bytes(server):
@@ -82,16 +83,17 @@ class TestUploads:
             connection.sendall(f"{UPLOAD}Content-Length: 100000\r\n\r\n".encode() + b"half")
         self.check_alive(module_server)
 
-    def test_slow_requests_time_out_while_others_are_served(self, trained):
-        app = create_app(Collection(trained), upload_limits=Limits(seconds=3.0))
-        with server_in_thread(app) as port, ThreadPoolExecutor(50) as threads:
-            slow = [threads.submit(trickle, port, f"{UPLOAD}Content-Length: 100000\r\n\r\n") for _ in range(50)]
-            get = f"GET {API}/rank?picture=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            assert status(send_raw(port, get)) == 200
-            assert not any(one.done() for one in slow)
-            responses = [one.result(30) for one in slow]
+    def test_slow_uploads_do_not_keep_others_waiting(self, trained):
+        app = create_app(Collection(trained), upload_limits=Limits(seconds=600.0))
+        with server_in_thread(app) as port, trickle(port, SLOW_UPLOAD, 50):
+            assert status(send_raw(port, GET)) == 200
+
+    def test_slow_uploads_time_out(self, trained):
+        app = create_app(Collection(trained), upload_limits=Limits(seconds=0.5))
+        with server_in_thread(app) as port, trickle(port, SLOW_UPLOAD, 50) as connections:
+            responses = [read_response(connection) for connection in connections]
         assert {status(response) for response in responses} == {400}
-        assert all("did not arrive within 3 seconds" in response for response in responses)
+        assert all("did not arrive within 0.5 seconds" in response for response in responses)
         assert all("connection: close" in response.lower() for response in responses)
 
 
@@ -108,11 +110,9 @@ class TestHeads:
             yield port
 
     def test_slow_requests_time_out_while_others_are_served(self, port):
-        with ThreadPoolExecutor(20) as threads:
-            slow = [threads.submit(trickle, port, f"GET {API}/collection HTTP/1.1\r\nX-Slow: ") for _ in range(20)]
-            get = f"GET {API}/rank?picture=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            assert status(send_raw(port, get)) == 200
-            responses = [one.result(30) for one in slow]
+        with trickle(port, f"GET {API}/collection HTTP/1.1\r\nX-Slow: ", 20) as connections:
+            assert status(send_raw(port, GET)) == 200
+            responses = [read_response(connection) for connection in connections]
         assert {status(response) for response in responses} == {408}
         assert all('"the head of the request did not arrive within 1 seconds"' in response for response in responses)
 
@@ -140,20 +140,26 @@ class TestHeads:
         assert status(send_raw(port, f"{UPLOAD}Content-Length: {len(content)}\r\n\r\n", then=send_late)) == 201
 
 
-def trickle(port, text):
-    """Return the response to a request that is sent a byte at a time."""
+@contextmanager
+def trickle(port, text, n):
+    """Connections with requests that begin with a text and are then sent a byte at a time."""
     stopped = threading.Event()
-    with closing(socket.create_connection(("127.0.0.1", port), timeout=20)) as connection:
-        connection.sendall(text.encode())
-        sender = threading.Thread(target=send_slowly, args=(connection, stopped))
+    with ExitStack() as stack:
+        connections = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(n)]
+        for connection in connections:
+            stack.enter_context(closing(connection))
+            connection.sendall(text.encode())
+        sender = threading.Thread(target=send_slowly, args=(connections, stopped))
         sender.start()
-        response = read_response(connection)
-        stopped.set()
-        sender.join()
-    return response
+        try:
+            yield connections
+        finally:
+            stopped.set()
+            sender.join()
 
 
-def send_slowly(connection, stopped):
-    with suppress(OSError):
-        while not stopped.wait(0.05):
-            connection.sendall(b"x")
+def send_slowly(connections, stopped):
+    while not stopped.wait(0.05):
+        for connection in connections:
+            with suppress(OSError):  # the server has closed it
+                connection.sendall(b"x")

@@ -1,5 +1,6 @@
 """A server of several processes behaves like one: they share all state, and those that end are replaced."""
 
+import multiprocessing
 import os
 import random
 import shutil
@@ -7,24 +8,36 @@ import signal
 import socket
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
-from ordrank.web.supervisor import can_fork
+from ordrank.web import shared_state
+from ordrank.web.app import create_app
+from ordrank.web.supervisor import Supervisor, can_fork, run_workers
+from ordrank.web.training_job import run_training
 from tests.collection.commands import rank, remove
 from tests.collection.pictures import draw, rows
-from tests.web.conftest import API, FROM_PAGE, Server, serving
+from tests.web.conftest import API, FROM_PAGE, Server, serving, wait_until
 from tests.web.requests import png, send, set_grade, train_again
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this system has one process only")
 
 
+def children_of(number):
+    return [int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+
+
 def workers_of(server):
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text()
-    return [int(number) for number in children.split()]
+    return children_of(server.process.pid)
+
+
+def two_workers(server):
+    """Return the workers once there are two, and no training process that has not ended yet."""
+    wait_until(lambda: len(workers_of(server)) == 2)
+    return workers_of(server)
 
 
 def exists(number):
@@ -34,16 +47,12 @@ def exists(number):
         return False
 
 
-def wait_until(true, seconds=60):
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, "that takes too long"
-        time.sleep(0.02)
-
-
 def connections_of(number, port):
     """Inodes of the connections of a process to a port that it listens at."""
-    held = {os.readlink(link) for link in Path(f"/proc/{number}/fd").iterdir() if link.is_symlink()}
+    held = set()
+    with suppress(FileNotFoundError):  # the process or one of its files was closed
+        for link in Path(f"/proc/{number}/fd").iterdir():
+            held.add(os.readlink(link))
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     mine = {f"socket:[{line[9]}]" for line in lines if line[1].endswith(f":{port:04X}") and line[3] == "01"}
     return held & mine
@@ -54,11 +63,14 @@ def several(server):
     """Clients that are connected with both processes, some with each."""
     with ExitStack() as stack:
         clients = []
-        while len(clients) < 4 or not all(connections_of(number, server.port) for number in workers_of(server)):
+
+        def connect():
             client = stack.enter_context(server.client())
             assert client.get(f"{API}/training").status_code == 200
             clients.append(client)
-            assert len(clients) < 60
+            return len(clients) >= 4 and all(connections_of(number, server.port) for number in two_workers(server))
+
+        wait_until(connect)
         yield clients
 
 
@@ -76,17 +88,17 @@ def two(collection):
 
 class TestSharedState:
     def test_state_is_shared_by_all_workers(self, two, collection):
-        chance = random.Random(0)
+        rng = random.Random(0)
         with several(two) as clients:
             for number in range(1, 31):  # corrections
-                grade = str(chance.randrange(9))
-                assert set_grade(chance.choice(clients), number, grade).json()["grade"] == grade
+                grade = str(rng.randrange(9))
+                assert set_grade(rng.choice(clients), number, grade).json()["grade"] == grade
                 found = [client.get(f"{API}/pictures/{number}").json()["grade"] for client in clients]
                 assert set(found) == {grade}
             # pictures that were sent
             token = send(clients[0], png(draw(99))).json()["id"]
-            answers = [client.get(f"{API}/rank", params={"query": token}).json() for client in clients]
-            assert all(answer == answers[0] for answer in answers)
+            responses = [client.get(f"{API}/rank", params={"query": token}).json() for client in clients]
+            assert all(response == responses[0] for response in responses)
             assert {client.get(f"{API}/queries/{token}/thumbnail").status_code for client in clients} == {200}
             assert {client.get(f"{API}/queries/x{token}/thumbnail").status_code for client in clients} == {404}
             # training
@@ -110,9 +122,9 @@ class TestSharedState:
 
         def correct(client, begin):
             for number in range(begin, begin + 4):
-                answered = set_grade(client, number, "7")
-                if answered.status_code != 200:
-                    problems.append(answered.text)
+                response = set_grade(client, number, "7")
+                if response.status_code != 200:
+                    problems.append(response.text)
 
         with several(two) as clients:
             threads = [threading.Thread(target=correct, args=(clients[i % len(clients)], 1 + 4 * i)) for i in range(8)]
@@ -136,18 +148,18 @@ class TestEnding:
         with two.client() as client:
             token = send(client, png(draw(99))).json()["id"]
         for _ in range(2):
-            victim, other = workers_of(two)
-            os.kill(victim, signal.SIGKILL)
+            killed, other = two_workers(two)
+            os.kill(killed, signal.SIGKILL)
             with two.client() as client:  # whoever comes now is served by the other, or by the next one
                 assert client.get(f"{API}/rank", params={"query": token}).status_code == 200
-            wait_until(lambda: len(workers_of(two)) == 2 and victim not in workers_of(two))  # noqa: B023
+            wait_until(lambda: len(workers_of(two)) == 2 and killed not in workers_of(two))  # noqa: B023
             assert other in workers_of(two)
         with several(two) as clients:
             assert {client.get(f"{API}/queries/{token}/thumbnail").status_code for client in clients} == {200}
 
     def test_client_of_a_killed_worker_loses_at_most_one_request(self, two):
         with several(two) as clients:
-            os.kill(workers_of(two)[0], signal.SIGKILL)
+            os.kill(two_workers(two)[0], signal.SIGKILL)
             failed = 0
             for client in clients:
                 for _ in range(3):
@@ -157,19 +169,8 @@ class TestEnding:
                         failed += 1
         assert failed <= len(clients)
 
-    def test_killed_training_is_reported_as_failed(self, two):
-        with two.client() as client:
-            before = set(workers_of(two))
-            client.post(f"{API}/training")
-            wait_until(lambda: set(workers_of(two)) - before)
-            (trainer,) = set(workers_of(two)) - before
-            os.kill(trainer, signal.SIGKILL)
-            wait_until(lambda: client.get(f"{API}/training").json()["state"] != "running")
-            assert client.get(f"{API}/training").json()["state"] == "failed"
-            assert train_again(client)["state"] == "done"
-
     def test_workers_leave_ctrl_c_to_the_supervisor(self, two):
-        workers = workers_of(two)
+        workers = two_workers(two)
         for number in workers:
             os.kill(number, signal.SIGINT)
         time.sleep(0.5)  # uvicorn looks every 0.1 s whether it shall end
@@ -178,9 +179,9 @@ class TestEnding:
     @pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
     def test_all_processes_end_together_without_a_traceback(self, trained, how, code):
         with serving(trained, "--workers", "2") as server, server.client() as client:
-            victim = workers_of(server)[0]
-            os.kill(victim, signal.SIGKILL)
-            wait_until(lambda: len(workers_of(server)) == 2 and victim not in workers_of(server))
+            killed = workers_of(server)[0]
+            os.kill(killed, signal.SIGKILL)
+            wait_until(lambda: len(workers_of(server)) == 2 and killed not in workers_of(server))
             client.get("/nothing")
             workers = workers_of(server)
             found, _, errors = server.end(how)
@@ -196,12 +197,49 @@ class TestEnding:
     def test_workers_end_when_the_supervisor_is_killed(self, trained, at_once):
         with serving(trained, "--workers", "2") as server:
             if at_once:
-                victim = workers_of(server)[0]
-                os.kill(victim, signal.SIGKILL)
-                wait_until(lambda: victim not in workers_of(server))
+                killed = workers_of(server)[0]
+                os.kill(killed, signal.SIGKILL)
+                wait_until(lambda: killed not in workers_of(server))
             workers = workers_of(server)  # one of them may have just begun
             os.kill(server.process.pid, signal.SIGKILL)
             wait_until(lambda: not any(map(exists, workers)))
+
+
+@contextmanager
+def forked_server(collection):
+    """A server forked from this process, with what the test has replaced: its process id and a client."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        process = multiprocessing.get_context("fork").Process(target=serve_forked, args=(collection, listening))
+        process.start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        try:
+            with httpx.Client(base_url=address, headers=FROM_PAGE, timeout=30) as client:
+                yield process.pid, client
+        finally:
+            process.terminate()
+            process.join(30)
+
+
+def serve_forked(collection, listening):
+    run_workers(Supervisor(collection, create_app, listening), 2)
+
+
+def test_killed_training_is_reported_as_failed(trained, tmp_path, monkeypatch):
+    def hold(directory, report):
+        wait_until((tmp_path / "released").exists)
+        run_training(directory, report)
+
+    monkeypatch.setattr(shared_state, "run_training", hold)
+    with forked_server(trained) as (supervisor, client):
+        assert client.get(f"{API}/training").json()["state"] == "idle"
+        workers = set(children_of(supervisor))
+        assert client.post(f"{API}/training").status_code == 202
+        (trainer,) = set(children_of(supervisor)) - workers
+        os.kill(trainer, signal.SIGKILL)
+        wait_until(lambda: client.get(f"{API}/training").json()["state"] != "running")
+        assert client.get(f"{API}/training").json()["state"] == "failed"
+        (tmp_path / "released").touch()
+        assert train_again(client)["state"] == "done"
 
 
 class Corrector(threading.Thread):
@@ -210,29 +248,29 @@ class Corrector(threading.Thread):
     def __init__(self, port, numbers, stop):
         super().__init__(daemon=True)
         self.port, self.numbers, self.stop = port, numbers, stop
-        self.kept, self.open, self.refused = {}, {}, []
+        self.kept, self.open, self.rejected = {}, {}, []
         self.n_acknowledged = 0
 
     def run(self):
-        chance = random.Random(self.numbers[0])
+        rng = random.Random(self.numbers[0])
         while not self.stop.is_set():
             with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=FROM_PAGE, timeout=10) as client:
                 try:
                     while not self.stop.is_set():
-                        self.correct(client, chance.choice(self.numbers), str(chance.randrange(1000)))
+                        self.correct(client, rng.choice(self.numbers), str(rng.randrange(1000)))
                         client.get(f"{API}/rank?picture={self.numbers[0]}")
                 except httpx.TransportError:
                     time.sleep(0.05)
 
     def correct(self, client, number, grade):
         self.open.setdefault(number, set()).add(grade)
-        answered = set_grade(client, number, grade)
-        if answered.status_code == 200:
+        response = set_grade(client, number, grade)
+        if response.status_code == 200:
             self.kept[number] = grade
             del self.open[number]
             self.n_acknowledged += 1
         else:
-            self.refused.append(answered.text)
+            self.rejected.append(response.text)
 
 
 def test_no_acknowledged_grade_is_lost_when_all_processes_are_killed_under_load(trained):
@@ -259,7 +297,7 @@ def test_no_acknowledged_grade_is_lost_when_all_processes_are_killed_under_load(
     kept = {
         number: f"{grade:g}" for number, grade in rows(trained, "SELECT id, grade FROM pictures") if grade is not None
     }
-    assert [text for one in correctors for text in one.refused] == []
+    assert [text for one in correctors for text in one.rejected] == []
     for one in correctors:
         for number, grade in one.kept.items():
             assert kept[number] in {grade, *one.open.get(number, ())}
