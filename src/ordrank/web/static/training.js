@@ -7,7 +7,7 @@ import { announce, clearError, showError } from "./notices.js";
 const POLL_INTERVAL = 700; // ms
 const INTERRUPTED = "The training was interrupted, the server may have been restarted. Start it again.";
 
-/** Visible while grades differ from those of the last training, and while a training runs. */
+/** Visible while grades have changed since the last training, and while a training runs. */
 export class TrainingBar {
   /** @param {() => Promise<void>} onTrained everything on the page is out of date */
   constructor(onTrained) {
