@@ -38,10 +38,13 @@ class HeldOutNeighbors:
         return np.abs(count_votes(votes, distances, aggregate=aggregate, weights=weights) - labels[self.rows])
 
 
-def significantly_larger(errors: FloatArray, reference: FloatArray, defaults: Defaults = DEFAULTS) -> bool:
+def significantly_larger(
+    errors: FloatArray, reference: FloatArray, defaults: Defaults = DEFAULTS, standard_errors: float | None = None
+) -> bool:
     """Return whether paired errors (q,) exceed the reference by more than so many standard errors of the mean."""
     difference = errors - reference
-    threshold = defaults.standard_errors * (difference.std() / np.sqrt(len(difference)))
+    factor = defaults.standard_errors if standard_errors is None else standard_errors
+    threshold = factor * (difference.std() / np.sqrt(len(difference)))
     return len(difference) >= defaults.min_validation and bool(difference.mean() > threshold)
 
 

@@ -161,9 +161,14 @@ class LeaveOneOutKNN:
         return [_Predictions(HeldOutNeighbors(rows, *found), errors[:, space]) for space, found in enumerate(neighbors)]
 
     def _remaining(self, found: dict[float, _Predictions]) -> list[float]:
-        """Return the λ that are not significantly worse than the best."""
-        best = found[_best(found)[0]].best_errors
-        return [value for value in found if not significantly_larger(found[value].best_errors, best, self._defaults)]
+        """Return the λ that are not worse than the best; the default one must be worse beyond doubt."""
+        defaults, best = self._defaults, found[_best(found)[0]].best_errors
+
+        def is_worse(value: float) -> bool:
+            limit = defaults.standard_errors if value == defaults.locality else defaults.elimination_standard_errors
+            return significantly_larger(found[value].best_errors, best, defaults, limit)
+
+        return [value for value in found if not is_worse(value)]
 
     def _select(self, found: dict[float, _Predictions]) -> float:
         """Return the default λ or the best, then the largest that costs little."""
