@@ -1,6 +1,5 @@
 """The committed results show what the documents claim."""
 
-import pytest
 from ordrank_experiments import tables
 
 from experiments.tests.documents import results
@@ -29,7 +28,7 @@ def test_the_re_run_reaches_published_errors_of_ldmlr_and_of_fgnet():
 
 def test_a_trial_of_the_published_line_search_does_not_cost_the_square_of_d():
     exponents = {(row["step"], row["variable"]): row["measured"] for row in results("reproduce")["complexity"]}
-    assert exponents["S5, one trial, paper's formulas", "d"] == pytest.approx(1.5, abs=0.2)
+    assert exponents["S5, one trial, paper's formulas", "d"] < 1.75
 
 
 def test_the_scale_does_not_move_in_the_published_problem():
