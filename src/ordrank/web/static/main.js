@@ -159,6 +159,7 @@ async function start() {
   window.addEventListener("hashchange", () => attempt(() => show({ navigated: true })));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => attempt(reload));
   await show();
+  await new Promise((resolve) => (window.requestIdleCallback ?? setTimeout)(resolve)); // pictures before the map
   await map.load();
   if (!collection.read_only) await training.resume();
 }
