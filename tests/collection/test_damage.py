@@ -9,6 +9,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from ordrank import Collection
 from ordrank.errors import CollectionError, InputError
 from ordrank.features import pixels
 from tests.collection.commands import add, export, fit, info, rank, remove
@@ -142,6 +143,9 @@ class TestDatabase:
 
     def test_changed_bytes_give_a_result_or_an_error(self, trained, tmp_path):
         file, rng = trained / "collection.sqlite", np.random.default_rng(0)
+        write(
+            trained, "UPDATE pictures SET path = '/pictures/' || name"
+        )  # the same bytes in every run
         intact, n_errors = file.read_bytes(), 0
         for _ in range(60):
             damaged = bytearray(intact)
@@ -153,6 +157,18 @@ class TestDatabase:
             except InputError:
                 n_errors += 1
         assert n_errors
+
+    @pytest.mark.parametrize("column", ["name", "sha256", "width", "height", "grade", "estimate"])
+    def test_values_of_another_type_are_reported(self, trained, column):
+        write(trained, f"UPDATE pictures SET {column} = x'00' WHERE id = 7")
+        assert "is damaged" in error_of_rank(trained)
+
+    @pytest.mark.parametrize("column", ["name", "path", "sha256"])
+    def test_values_of_another_type_are_not_exported(self, trained, column, tmp_path):
+        write(trained, f"UPDATE pictures SET {column} = x'00' WHERE id = 7")
+        for use in (lambda opened: opened.export(tmp_path / "out.csv"), Collection.to_frame):
+            with Collection.open(trained) as opened, pytest.raises(CollectionError, match="is damaged"):
+                use(opened)
 
     def test_missing_table_is_reported(self, trained):
         write(trained, "DROP TABLE embeddings")

@@ -146,6 +146,12 @@ def float_table(rows: Sequence[tuple[Any, ...]], width: int) -> FloatArray:
         raise sqlite3.DatabaseError(str(error)) from None
 
 
+def check_types(values: Iterable[object], expected: type) -> None:
+    """Raise DatabaseError if a value, as those of a damaged database may, has another type than its column."""
+    if not all(isinstance(value, expected) for value in values):
+        raise sqlite3.DatabaseError(f"a value is not of type {expected.__name__}")
+
+
 def in_order(found: Mapping[int, _T], ids: Iterable[int]) -> list[_T]:
     """Return the values of a mapping in the order of the ids."""
     try:

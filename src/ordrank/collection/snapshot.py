@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.change_log import GradeChange
-from ordrank.collection.database import DATABASE, check_exists
+from ordrank.collection.database import DATABASE, check_exists, check_types, float_table
 from ordrank.collection.model_file import Model, current_model
 from ordrank.collection.search import NO_GRADES, EmbeddedQuery, Searcher
 from ordrank.collection.store import Store, read_store
@@ -306,7 +306,10 @@ def take_snapshot(
             if changes is not None and not changed:
                 return previous
         columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 7
-        ids, names, sha256, widths, heights, grades, estimates = columns
+        ids, names, sha256, widths, heights, *numbers = columns
+        for column, expected in zip((ids, names, sha256, widths, heights), (int, str, str, int, int), strict=True):
+            check_types(column, expected)
+        grades, estimates = float_table(list(zip(*numbers, strict=True)), 2).T
         images = ImageTable(np.array(ids, dtype=np.int64), names, sha256, widths, heights)  # type: ignore[arg-type]
         if previous is not None and images.has_same_content(previous.images):
             images = previous.images
@@ -314,8 +317,8 @@ def take_snapshot(
         return Snapshot(
             store.header,
             images,
-            np.array(grades, dtype=np.float64),
-            np.array(estimates, dtype=np.float64),
+            grades,
+            estimates,
             model,
             _space(store, images, model, previous) if load_vectors else None,
             store.serial,

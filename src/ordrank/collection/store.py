@@ -25,6 +25,7 @@ from ordrank.collection.database import (
     FILES,
     UNFINISHED,
     check_exists,
+    check_types,
     connect,
     connect_to_read,
     create,
@@ -95,10 +96,13 @@ class Store:
     def rows(self, ids: Iterable[int] | None = None) -> list[ImageRow]:
         """Return all pictures by ascending id, or the given ones in the given order."""
         if ids is None:
-            return [ImageRow(*found) for found in self._connection.execute("SELECT * FROM pictures ORDER BY id")]
-        selected = list(ids)
-        found = {row[0]: ImageRow(*row) for row in self._select("SELECT * FROM pictures WHERE id IN", selected)}
-        return in_order(found, selected)
+            found = [ImageRow(*row) for row in self._connection.execute("SELECT * FROM pictures ORDER BY id")]
+        else:
+            selected = list(ids)
+            by_id = {row[0]: ImageRow(*row) for row in self._select("SELECT * FROM pictures WHERE id IN", selected)}
+            found = in_order(by_id, selected)
+        check_types((text for row in found for text in (row.name, row.path, row.sha256)), str)
+        return found
 
     def summary_rows(self) -> list[tuple[Any, ...]]:
         """Return id, name, SHA-256, width, height, grade and estimate of all pictures by ascending id."""
@@ -134,7 +138,9 @@ class Store:
 
     def embedded_ids(self) -> list[int]:
         """Return the ids of the pictures that have an embedding, ascending."""
-        return [picture for (picture,) in self._connection.execute("SELECT id FROM embeddings ORDER BY id")]
+        ids = [picture for (picture,) in self._connection.execute("SELECT id FROM embeddings ORDER BY id")]
+        check_types(ids, int)
+        return ids
 
     def id_range(self) -> range:
         """Return the range of the ids of embedded pictures; few of them are unused."""
