@@ -143,9 +143,7 @@ class TestDatabase:
 
     def test_changed_bytes_give_a_result_or_an_error(self, trained, tmp_path):
         file, rng = trained / "collection.sqlite", np.random.default_rng(0)
-        write(
-            trained, "UPDATE pictures SET path = '/pictures/' || name"
-        )  # the same bytes in every run
+        write(trained, "UPDATE pictures SET path = '/pictures/' || name")  # the same bytes in every run
         intact, n_errors = file.read_bytes(), 0
         for _ in range(60):
             damaged = bytearray(intact)
