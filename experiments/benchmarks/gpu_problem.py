@@ -14,7 +14,7 @@ import torch
 from ordrank_experiments.machine import describe_machine, print_document
 
 from ordrank.neighbors import k_nearest
-from ordrank.neighbors.voting import count_votes
+from ordrank.neighbors.voting import median_vote
 
 VOTES = 31
 
@@ -59,7 +59,7 @@ def mean_absolute_error(points: Any, grade: Any, queries: Any, truth: Any) -> fl
     """Return the MAE of the median grade of the nearest neighbours."""
     indices, distances = k_nearest(points, queries, VOTES)
     votes, far, known = (a.cpu().numpy().astype(float) for a in (grade[indices], distances, truth))
-    return float(np.abs(count_votes(votes, far, aggregate="median", weights="uniform") - known).mean())
+    return float(np.abs(median_vote(votes, far, "uniform") - known).mean())
 
 
 def describe_device(device: str) -> dict[str, Any]:

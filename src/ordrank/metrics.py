@@ -19,6 +19,13 @@ def nearest_label(labels: FloatArray, values: FloatArray) -> IntArray:
     return np.where(labels[upper] - values < values - labels[lower], upper, lower)
 
 
+def median_of_proba(proba: FloatArray) -> IntArray:
+    """Return the label number (q,) of the lower median of probabilities (q, m) of ascending labels."""
+    cumulative = proba.cumsum(axis=1)
+    # Sums of shares may miss one half by rounding.
+    return np.asarray((cumulative >= (0.5 - 1e-9) * cumulative[:, -1:]).argmax(axis=1))
+
+
 def mean_absolute_error(grades: ArrayLike, estimates: ArrayLike) -> float:
     """Return the mean of ``|grade - estimate|``."""
     true, estimated = _same_length(grades, estimates)
@@ -101,6 +108,57 @@ def kendall_tau(grades: ArrayLike, estimates: ArrayLike) -> float:
 
     tau = kendalltau(true, estimated).statistic
     return 0.0 if np.isnan(tau) else float(tau)
+
+
+def ranked_probability_scores(proba: FloatArray, labels: FloatArray, index: IntArray) -> FloatArray:
+    """Return the ranked probability score (q,) of each sample, given its label number (q,)."""
+    step = np.arange(len(labels) - 1) >= index[:, None]
+    return np.asarray(np.square(proba.cumsum(axis=1)[:, :-1] - step) @ np.diff(labels))
+
+
+def ranked_probability_score(grades: ArrayLike, proba: ArrayLike, *, labels: ArrayLike) -> float:
+    r"""Return the mean ranked probability score, 0 at best.
+
+    .. math:: \sum_t (a_{t+1} - a_t)\,(P(y \le a_t) - [y \le a_t])^2
+
+    for labels :math:`a_1 < ... < a_m`. It is in the unit of the grades, and the absolute error for a distribution that
+    is certain.
+
+    Parameters
+    ----------
+    grades : array-like of shape (q,)
+    proba : array-like of shape (q, m)
+        In ascending order of the labels.
+    labels : array-like of shape (m,)
+        Must include every grade.
+
+    References
+    ----------
+    E. Epstein (1969). A scoring system for probability forecasts of ranked categories.
+    """
+    probabilities, known, index = _labelled_proba(grades, proba, labels)
+    return float(ranked_probability_scores(probabilities, known, index).mean())
+
+
+def calibration_error(grades: ArrayLike, proba: ArrayLike, *, labels: ArrayLike, n_bins: int = 10) -> float:
+    """Return the expected calibration error of the cumulative probabilities P(y ≤ a) of all labels but the last.
+
+    The mean difference, over bins of equal width, between the mean probability and the share of samples for which
+    y ≤ a holds, weighted by the number of probabilities in the bin.
+
+    Parameters
+    ----------
+    grades : array-like of shape (q,)
+    proba : array-like of shape (q, m)
+    labels : array-like of shape (m,)
+        Must include every grade.
+    n_bins : int
+    """
+    probabilities, known, index = _labelled_proba(grades, proba, labels)
+    stated = np.clip(probabilities.cumsum(axis=1)[:, :-1], 0.0, 1.0).ravel()
+    holds = (np.arange(len(known) - 1) >= index[:, None]).ravel()
+    bins = np.minimum((stated * n_bins).astype(np.int64), n_bins - 1)
+    return float(np.abs(np.bincount(bins, stated - holds)).sum() / len(stated))
 
 
 def order_preservation(
@@ -250,3 +308,15 @@ def _array(values: ArrayLike | Array) -> NDArray[Any]:
 
 def _on_host(ranking: Ranking) -> Ranking:
     return Ranking(_array(ranking.indices), _array(ranking.distances), _array(ranking.labels))
+
+
+def _labelled_proba(grades: ArrayLike, proba: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, FloatArray, IntArray]:
+    true, known = _numbers("grades", grades), _numbers("labels", labels)
+    probabilities = np.asarray(proba, dtype=np.float64)
+    if probabilities.shape != (len(true), len(known)):
+        raise InputError(f"proba must have the shape ({len(true)}, {len(known)}), got {probabilities.shape}")
+    if (np.diff(known) <= 0).any() or not np.isin(true, known).all():
+        raise InputError("labels must ascend and include every grade")
+    if not np.isfinite(probabilities).all() or (np.abs(probabilities.sum(axis=1) - 1) > 1e-6).any():
+        raise InputError("every row of proba must hold probabilities with the sum 1")
+    return probabilities, known, np.searchsorted(known, true)

@@ -12,7 +12,7 @@ from ordrank.errors import CollectionError
 from ordrank.neighbors import k_nearest
 from ordrank.neighbors.index import ExactIndex
 from ordrank.neighbors.search import Embeddings, InMemoryIndex
-from ordrank.neighbors.voting import count_votes
+from ordrank.neighbors.voting import median_vote
 
 
 def estimator_of(vectors, grades, n_votes=3, weights="distance"):
@@ -37,7 +37,7 @@ def graded_vectors(draw):
 def brute_force(vectors, grades, query, n_votes, weights):
     graded = ~np.isnan(grades)
     nearest, distances = k_nearest(vectors[graded].astype(float), query[None].astype(float), min(n_votes, graded.sum()))
-    return count_votes(grades[graded][nearest], distances, aggregate="median", weights=weights)[0]
+    return median_vote(grades[graded][nearest], distances, weights)[0]
 
 
 @given(graded_vectors())

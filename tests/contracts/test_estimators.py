@@ -35,7 +35,7 @@ METRICS = {
         OrdinalMetric(kernel="rbf", sharpness=1.0, alpha=0.01, locality=0.5),
         OrdinalMetric(kernel="linear", alpha=0.01, locality=0.0, mu=0.01),
         OrdinalRanker(),
-        OrdinalRanker(CMDSMetric(solver="fast", scale="fixed"), aggregate="mean", weights="uniform"),
+        OrdinalRanker(CMDSMetric(solver="fast", scale="fixed"), weights="uniform"),
         OrdinalRanker("passthrough"),
     ],
     expected_failed_checks=lambda estimator: (

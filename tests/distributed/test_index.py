@@ -67,11 +67,10 @@ def test_ranking_between_grades_equals_that_of_one_index(samples, ranker):
         assert np.isnan(ranking.labels).all() == (not allowed.any())
 
 
-@pytest.mark.parametrize("aggregate", ["median", "mean"])
 @pytest.mark.parametrize("weights", ["distance", "uniform"])
-def test_predictions_equal_those_of_ordinal_ranker(samples, in_shards, client, aggregate, weights):
+def test_predictions_equal_those_of_ordinal_ranker(samples, in_shards, client, weights):
     X, y, metric = samples
-    votes = {"n_neighbors": 15, "aggregate": aggregate, "weights": weights}
+    votes = {"n_neighbors": 15, "weights": weights}
     alone = OrdinalRanker(OrdinalMetric(kernel="linear", alpha=1e-3), **votes).fit(X, y)
     ranker = DaskRanker(metric, **votes).fit(in_shards(X, y, BOUNDS), client=client)
     queries = X[::40] + 0.05

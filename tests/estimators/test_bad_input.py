@@ -174,7 +174,7 @@ class TestMetrics:
         (LDMLR(max_iter=None), "max_iter"),
         (LDMLR(tol=None), "tol"),
         (OrdinalRanker(n_neighbors=0), "n_neighbors"),
-        (OrdinalRanker(aggregate="mode"), "aggregate must be one of 'median', 'mean'"),
+        (OrdinalRanker(class_prior=[0.5, 0.6]), "class_prior must be"),
         (OrdinalRanker(weights="heavy"), "weights must be one of 'auto', 'distance', 'uniform'"),
         (OrdinalRanker(metric="euclid"), "metric must be an estimator or 'passthrough', got 'euclid'"),
     ],

@@ -230,7 +230,7 @@ RANKERS = {
     "default": OrdinalRanker(),
     "other metric": OrdinalRanker(METRICS["fast"]),
     "plain": OrdinalRanker("passthrough"),
-    "mean": OrdinalRanker(MAPS["local term"], n_neighbors=5, aggregate="mean", weights="uniform"),
+    "mean": OrdinalRanker(MAPS["local term"], n_neighbors=5, weights="uniform"),
 }
 
 

@@ -129,7 +129,10 @@ def test_unlabelled_samples_may_be_far_from_the_labelled_ones(distance):
     X[:, 0] += y
     metric = OrdinalMetric().fit(X + distance, y, unlabeled=rng.normal(size=(200, 2)))
     assert np.isfinite(metric.transform(X + distance)).all()
-    assert OrdinalRanker(metric).fit(X + distance, y, unlabeled=rng.normal(size=(200, 2))).score(X + distance, y) > 0.5
+    queries = rng.normal(size=(300, 2)) + np.stack([y[:300], np.zeros(300)], axis=1)
+    with_others = OrdinalRanker(metric).fit(X + distance, y, unlabeled=rng.normal(size=(200, 2)))
+    without = OrdinalRanker(metric).fit(X, y)
+    assert with_others.score(queries + distance, y[:300]) > without.score(queries, y[:300]) - 0.05
 
 
 def test_transform_concatenates_the_ordinal_map_and_weighted_features(fixed, graded):

@@ -8,7 +8,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import StratifiedKFold
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from ordrank import LDMLR, CMDSMetric, OrdinalMetric, OrdinalRanker, Ranking
@@ -17,7 +17,7 @@ from ordrank.estimators._defaults import Defaults
 from ordrank.estimators._labels import ordinal_labels
 from ordrank.estimators._out_of_fold import held_out_neighbors
 from ordrank.neighbors import k_nearest
-from ordrank.neighbors.voting import vote_weights, weighted_median
+from ordrank.neighbors.voting import vote_shares, vote_weights, weighted_median
 
 
 @pytest.fixture
@@ -26,11 +26,12 @@ def ranker(graded):
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
-def test_mean_of_votes_equals_scikit_learns_knn_regression(graded, weights):
+def test_shares_of_votes_equal_scikit_learns_knn_probabilities(graded, weights):
     X, y = graded
     queries = np.vstack([X[:5], np.random.default_rng(1).normal(size=(30, 6)) + 1])
-    ours = OrdinalRanker("passthrough", n_neighbors=5, aggregate="mean", weights=weights).fit(X, y).predict(queries)
-    theirs = KNeighborsRegressor(5, weights=weights).fit(X, y).predict(queries)
+    votes, distances = k_nearest(X, queries, 5)[0], k_nearest(X, queries, 5)[1]
+    ours = vote_shares(np.searchsorted([1, 2, 5], y)[votes], distances, 3, weights)
+    theirs = KNeighborsClassifier(5, weights=weights).fit(X, y).predict_proba(queries)
     np.testing.assert_allclose(ours, theirs)
 
 
@@ -170,7 +171,7 @@ def test_named_grades_are_returned_as_names(graded):
     X, y = graded
     names = pd.Categorical.from_codes(np.searchsorted([1, 2, 5], y), ["mild", "bad", "awful"], ordered=True)
     ranker = OrdinalRanker().fit(X, names)
-    assert ranker.labels_.tolist() == ["mild", "bad", "awful"]
+    assert ranker.classes_.tolist() == ["mild", "bad", "awful"]
     assert set(ranker.predict(X)) <= {"mild", "bad", "awful"}
     queries = X + 0.05
     assert (ranker.predict(queries) == np.asarray(names)).mean() > 0.7
@@ -182,16 +183,15 @@ def test_named_grades_are_returned_as_names(graded):
         OrdinalRanker().fit(X, y).score(X, names)
     ranking = ranker.rank(X[:3], k=4)
     np.testing.assert_array_equal(ranking.labels, np.asarray(names)[ranking.indices])
-    by_mean = OrdinalRanker(aggregate="mean").fit(X, names).predict(X)
-    assert set(by_mean) <= {"mild", "bad", "awful"}
+    assert set(ranker.predict_interval(X).ravel()) <= {"mild", "bad", "awful"}
 
 
 def test_grades_that_never_occurred_are_not_predicted():
     names = pd.Categorical(["a"] * 6 + ["e"] * 2, categories=list("abcde"), ordered=True)
     X = np.arange(8.0)[:, None]
-    ranker = OrdinalRanker("passthrough", n_neighbors=8, aggregate="mean", weights="uniform").fit(X, names)
-    assert ranker.labels_.tolist() == ["a", "e"]
-    assert ranker.predict(X).tolist() == ["a"] * 8  # the mean is b
+    ranker = OrdinalRanker("passthrough", n_neighbors=8, weights="uniform").fit(X, names)
+    assert ranker.classes_.tolist() == ["a", "e"]
+    assert ranker.predict(X).tolist() == ["a"] * 8
     assert set(ranker.rank(X, k=2, within_grade=True).labels.ravel()) == {"a"}
 
 
@@ -209,7 +209,7 @@ def test_a_failed_fit_changes_nothing(graded):
     with pytest.raises(InputError, match="label_distances is 3 × 3, but y has 2 distinct labels"):
         ranker.fit(X[:, :4], y > 1)
     np.testing.assert_array_equal(ranker.predict(X + 0.1), before)
-    assert ranker.labels_.tolist() == [1, 2, 5]
+    assert ranker.classes_.tolist() == [1, 2, 5]
 
 
 @pytest.mark.parametrize("metric", [CMDSMetric(2, solver="fast", scale="fixed"), LDMLR(step="exact", max_iter=500)])
@@ -221,10 +221,10 @@ def test_the_given_metric_is_cloned(graded, metric):
 
 
 def test_more_neighbours_than_samples_are_capped_with_a_warning():
-    ranker = OrdinalRanker("passthrough", n_neighbors=9, aggregate="mean", weights="uniform")
+    ranker = OrdinalRanker("passthrough", n_neighbors=9, weights="uniform")
     with pytest.warns(NeighborsCappedWarning, match="n_neighbors=9 is more than the 4 samples"):
         ranker.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 3])
-    assert ranker.predict([[0.0]]) == pytest.approx(1.0)
+    assert ranker.predict_proba([[0.0]]) == pytest.approx(np.array([[0.5, 0.25, 0.25]]))
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "3"])
@@ -250,5 +250,5 @@ def test_a_data_frame_of_one_column_is_accepted_as_labels(graded):
     names = pd.Categorical.from_codes(np.searchsorted([1, 2, 5], y), ["mild", "bad", "awful"], ordered=True)
     column = pd.DataFrame({"grade": names})
     ranker = OrdinalRanker().fit(X, column)
-    assert ranker.labels_.tolist() == ["mild", "bad", "awful"]
+    assert ranker.classes_.tolist() == ["mild", "bad", "awful"]
     assert ranker.score(X, column) == ranker.score(X, names)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.estimators import OrdinalRanker
 from ordrank.neighbors import k_nearest
-from ordrank.neighbors.voting import count_votes
 from ordrank_experiments import paper_methods, tables
 from ordrank_experiments.method import Method, MethodResult, Params, Stopwatch
 from ordrank_experiments.paper import Cell, Dataset
@@ -110,7 +109,7 @@ def _fit_learned(
         learned = learn(X_train, y_train.astype(np.int64), cell)
     watch = Stopwatch()
     Z_train, Z_test = (np.asarray(learned.embed(X), dtype=np.float64) for X in (X_train, X_test))
-    nearest, distances = k_nearest(Z_train, Z_test, min(learned.votes, len(Z_train)))
-    grades = count_votes(y_train[nearest], distances, aggregate="mean", weights="uniform")
+    nearest, _ = k_nearest(Z_train, Z_test, min(learned.votes, len(Z_train)))
+    grades = y_train[nearest].mean(axis=1)
     chosen = learned.chosen | {"votes": learned.votes}
     return MethodResult(grades, Z_train, Z_test, chosen, learned.choice_seconds, learned.fit_seconds, watch.lap())

@@ -15,7 +15,7 @@ from ordrank.errors import CollectionError
 from ordrank.metrics import nearest_label
 from ordrank.neighbors.index import ExactIndex
 from ordrank.neighbors.search import GRADED_ONLY, Embeddings, Filter, Hits, InMemoryIndex, VectorIndex
-from ordrank.neighbors.voting import count_votes, vote_weights
+from ordrank.neighbors.voting import median_vote, vote_weights
 
 if TYPE_CHECKING:
     from ordrank.collection.snapshot import Snapshot
@@ -53,7 +53,7 @@ class GradeEstimator:
     def estimate(self, vectors: NDArray[np.float32]) -> FloatArray:
         """Return the grades (n,) of embeddings (n, s + d)."""
         hits = self._index.nearest(vectors, self._n_votes, GRADED_ONLY)
-        return count_votes(hits.grades, hits.distances, aggregate="median", weights=self._weights)
+        return median_vote(hits.grades, hits.distances, self._weights)
 
     def vote(self, query: EmbeddedQuery) -> tuple[float, FloatArray]:
         """Return the grade of a query and the share (m,) of the votes for each label; its own vote is excluded."""
@@ -63,7 +63,7 @@ class GradeEstimator:
                 f"{query.name} is the only graded picture of the collection, and does not vote on itself; "
                 "give more grades with `ordrank fit`"
             )
-        value = float(count_votes(hits.grades, hits.distances, aggregate="median", weights=self._weights)[0])
+        value = float(median_vote(hits.grades, hits.distances, self._weights)[0])
         votes = hits.grades[0]
         counts = vote_weights(hits.distances, self._weights)[0]
         shares = np.bincount(np.searchsorted(self.labels, votes), counts, len(self.labels)) / counts.sum()

@@ -23,7 +23,7 @@ from ordrank.estimators._validation import check_choice, check_integer, warn_if_
 from ordrank.estimators.ordinal_metric import OrdinalMetric
 from ordrank.metrics import nearest_label
 from ordrank.neighbors.search import Embeddings, Filter
-from ordrank.neighbors.voting import count_votes
+from ordrank.neighbors.voting import median_vote
 
 
 class DaskRanker(BaseEstimator):
@@ -41,8 +41,6 @@ class DaskRanker(BaseEstimator):
         the ranker is cloned, as by cross-validation, so that clones keep what it learned.
     n_neighbors : int, optional
         Neighbours that vote on the grade; by default a third of the samples, at most 101.
-    aggregate : {"median", "mean"}, default="median"
-        How the grades of the neighbours are combined.
     weights : {"distance", "uniform"}, default="distance"
         Weight of a neighbour: one over its distance, or 1.
 
@@ -61,12 +59,10 @@ class DaskRanker(BaseEstimator):
         metric: Any,
         *,
         n_neighbors: int | None = None,
-        aggregate: Literal["median", "mean"] = "median",
         weights: Literal["distance", "uniform"] = "distance",
     ) -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
-        self.aggregate = aggregate
         self.weights = weights
 
     def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
@@ -83,7 +79,6 @@ class DaskRanker(BaseEstimator):
         """
         if self.n_neighbors is not None:
             check_integer("n_neighbors", self.n_neighbors, minimum=1)
-        check_choice("aggregate", self.aggregate, ("median", "mean"))
         check_choice("weights", self.weights, ("distance", "uniform"))
         self._check_metric()
         engine = Engine(client)
@@ -105,7 +100,7 @@ class DaskRanker(BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Return the estimated grade (q,) of each query (q, d)."""
+        """Return the estimated grade (q,) of each query (q, d): the weighted median of the votes."""
         check_is_fitted(self)
         with self._engine.translate_errors("search"):
             return self._vote(np.asarray(self.metric.transform(X)))
@@ -154,7 +149,7 @@ class DaskRanker(BaseEstimator):
 
     def _vote(self, queries: NDArray[np.floating]) -> FloatArray:
         hits = self._index.nearest(queries, self.n_neighbors_)
-        return count_votes(hits.grades, hits.distances, aggregate=self.aggregate, weights=self.weights)
+        return median_vote(hits.grades, hits.distances, self.weights)
 
     def _by_grade(self, queries: NDArray[np.floating]) -> list[tuple[Any, tuple[FloatArray, int]]]:
         """Group queries by estimated grade; return rows and ``Filter.nearest_to`` of each group."""

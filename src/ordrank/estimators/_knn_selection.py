@@ -9,7 +9,7 @@ import numpy as np
 
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.estimators._defaults import DEFAULTS, Defaults
-from ordrank.neighbors.voting import count_votes
+from ordrank.neighbors.voting import median_vote
 
 # Weights of votes to select from, the default last.
 VOTE_WEIGHTS = ("uniform", "distance")
@@ -32,10 +32,10 @@ class HeldOutNeighbors:
         """Return the same with the row numbers of a larger set, of which these samples are the ``rows``."""
         return HeldOutNeighbors(rows[self.rows], rows[self.indices], self.distances)
 
-    def errors(self, labels: FloatArray, k: int, *, aggregate: str = "median", weights: str = "distance") -> FloatArray:
+    def errors(self, labels: FloatArray, k: int, *, weights: str = "distance") -> FloatArray:
         """Return absolute errors (q,) of the k-NN predictions, for labels (n,) of all samples."""
         votes, distances = labels[self.indices[:, :k]], self.distances[:, :k]
-        return np.abs(count_votes(votes, distances, aggregate=aggregate, weights=weights) - labels[self.rows])
+        return np.abs(median_vote(votes, distances, weights) - labels[self.rows])
 
 
 def significantly_larger(
@@ -68,24 +68,19 @@ def select_votes(
     candidates: Sequence[int],
     weights: Sequence[str] = VOTE_WEIGHTS,
     *,
-    aggregate: str = "median",
     defaults: Defaults = DEFAULTS,
 ) -> tuple[int, str]:
     """Return k and the vote weights: the last of each, unless others have a significantly lower MAE.
 
     ``labels`` (n,) has all samples.
     """
-    errors = {
-        (k, weight): neighbors.errors(labels, k, aggregate=aggregate, weights=weight)
-        for k in candidates
-        for weight in weights
-    }
+    errors = {(k, weight): neighbors.errors(labels, k, weights=weight) for k in candidates for weight in weights}
     default, best = (candidates[-1], weights[-1]), min(errors, key=lambda pair: float(errors[pair].mean()))
     return best if significantly_larger(errors[default], errors[best], defaults) else default
 
 
 def beats_constant(
-    errors: FloatArray, rows: IntArray, labels: FloatArray, groups: IntArray, aggregate: str, defaults: Defaults
+    errors: FloatArray, rows: IntArray, labels: FloatArray, groups: IntArray, defaults: Defaults
 ) -> bool:
     """Return whether errors (q,) are below those of one prediction for all samples by a standard error over the groups.
 
@@ -99,7 +94,7 @@ def beats_constant(
     gains = []
     for group in np.unique(groups):
         members, others = groups == group, own[groups != group][None]
-        constant = count_votes(others, np.ones_like(others), aggregate=aggregate, weights="uniform")
+        constant = median_vote(others, np.ones_like(others), "uniform")
         gains.append(float(np.mean(np.abs(constant - own[members]) - errors[members])))
     standard_error = float(np.std(gains, ddof=1)) / len(gains) ** 0.5
     return float(np.mean(gains)) > defaults.group_standard_errors * standard_error

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ordrank._protocols import Array, FloatArray, IntArray, Ranking
 from ordrank.backend import backend_of, convert_like, is_tensor
 from ordrank.errors import InputError, warn_caller
-from ordrank.estimators._defaults import DEFAULTS
-from ordrank.estimators._knn_selection import VOTE_WEIGHTS, beats_constant, candidate_k, select_votes
+from ordrank.estimators._defaults import DEFAULTS, Defaults
+from ordrank.estimators._distribution import GradeDistribution
+from ordrank.estimators._held_out import fit_distribution, nearest_in_appearance
+from ordrank.estimators._knn_selection import (
+    VOTE_WEIGHTS,
+    HeldOutNeighbors,
+    beats_constant,
+    candidate_k,
+    select_votes,
+)
 from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators._out_of_fold import fit_metric, held_out_neighbors, nearest_on_host
 from ordrank.estimators._validation import (
@@ -28,7 +38,6 @@ from ordrank.estimators._validation import (
 )
 from ordrank.estimators.ordinal_metric import OrdinalMetric
 from ordrank.metrics import nearest_label
-from ordrank.neighbors.voting import count_votes
 
 _NO_BETTER_THAN_CONSTANT = (
     "samples of held-out groups are not predicted better than by one grade for all: nothing that was learned holds for "
@@ -37,8 +46,11 @@ _NO_BETTER_THAN_CONSTANT = (
 _LENIENT: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
 
 
-class OrdinalRanker(RegressorMixin, BaseEstimator):
-    """Nearest neighbours in any metric: the grade of a query, and the most relevant samples in order.
+class OrdinalRanker(BaseEstimator):
+    """Nearest neighbours in any metric: the grade of a query, how sure that is, and the most relevant samples in order.
+
+    The grade has a distribution: the votes of the nearest training samples, the label frequencies and, with the default
+    metric and at most 20 labels, an ordinal threshold model, mixed with weights from samples held out of the fit.
 
     Parameters
     ----------
@@ -50,12 +62,12 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         Neighbours that vote on the grade: by default a third of the training samples, at most 101, unless fewer have
         a significantly lower MAE on samples held out of the fit. A metric other than the default is fitted five more
         times for that. If held-out groups are predicted no better than by one grade for all, all samples vote.
-    aggregate : {"median", "mean"}, default="median"
-        How votes become a grade. The median minimises the absolute error and is always one of the grades, the lower
-        one of two.
     weights : {"auto", "distance", "uniform"}, default="auto"
         Weight of a vote: one over the distance, or 1. ``"auto"`` is the distance, unless uniform votes have a
         significantly lower MAE.
+    class_prior : array-like of shape (m,), optional
+        Expected frequencies of the labels, ascending, among queries; by default those of the training set. A training
+        set is often balanced where queries are not.
 
     Attributes
     ----------
@@ -63,8 +75,14 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         The fitted metric; the string ``"passthrough"`` if that was given.
     n_neighbors_, weights_ : int and str
         How neighbours vote.
-    labels_ : ndarray of shape (m,)
+    classes_ : ndarray of shape (m,)
         Distinct labels as given to ``fit``: numbers, or names in their order.
+    loo_proba_ : ndarray of shape (n, m)
+        Probabilities of the grades of the training samples, each from a fit without it, or without its group: unlike
+        ``predict_proba``, independent of its own label. NaN for samples that were not drawn, where there are more than
+        1500, or all if there are too few samples to hold out any.
+    grade_distribution_ : GradeDistribution
+        The weights of the distribution, its threshold model and the scores of held-out samples; frozen.
     embedding_ : ndarray of shape (n, s)
         Training samples in the space of the metric; a tensor on the device of X if X was one. Neighbours are searched
         on that device.
@@ -81,6 +99,8 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
     >>> ranker = OrdinalRanker().fit(X, grade)
     >>> ranker.predict(X[:1])
     array([1.])
+    >>> ranker.predict_proba(X[:1]).shape, ranker.predict_interval(X[:1], coverage=0.9).shape
+    ((1, 3), (1, 2))
     >>> ranker.rank(X[:1], k=3).indices.shape
     (1, 3)
     """
@@ -90,13 +110,13 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         metric: Any = None,
         *,
         n_neighbors: int | Literal["auto"] = "auto",
-        aggregate: Literal["median", "mean"] = "median",
         weights: Literal["auto", "distance", "uniform"] = "auto",
+        class_prior: ArrayLike | None = None,
     ) -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
-        self.aggregate = aggregate
         self.weights = weights
+        self.class_prior = class_prior
 
     def fit(
         self,
@@ -136,18 +156,20 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         if unlabeled is not None:
             records._check_shape(unlabeled, ensure_min_samples=0)
         numbers = None if groups is None else check_groups(groups, checked)
+        prior = self._checked_prior(labels)
         metric = self._unfitted_metric()
         fit_metric(metric, X, labels.values, unlabeled, numbers)
         embedding, samples = _embedded(metric, X), X if hasattr(X, "iloc") else checked
-        k, weights = self._select_votes(metric, embedding, samples, labels, unlabeled, numbers)
+        distribution, proba = self._fit_distribution(metric, embedding, samples, labels, unlabeled, numbers, prior)
         validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and feature_names_in_
         self.metric_, self.embedding_ = metric, embedding
-        self._labels, self.labels_ = labels, labels.decode(labels.distinct)
-        self.n_neighbors_, self.weights_ = k, weights
+        self._labels, self.classes_ = labels, labels.decode(labels.distinct)
+        self.n_neighbors_, self.weights_ = distribution.n_neighbors, distribution.weights
+        self.grade_distribution_, self.loo_proba_ = distribution, proba
         return self
 
     def predict(self, X: ArrayLike | Array) -> Array:
-        """Return the estimated grade of each query.
+        """Return the estimated grade of each query: the median of its distribution, which minimises the absolute error.
 
         Parameters
         ----------
@@ -156,10 +178,67 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_queries,)
-            Numbers, in a tensor on the same device if X is one; for an ordered categorical the names of the nearest
-            grades.
+            One of the labels, the lower of two medians: numbers, in a tensor on the same device if X is one, or the
+            names of an ordered categorical.
         """
         return self._decoded(self._grade(self._queries(X)), X)
+
+    def predict_proba(self, X: ArrayLike | Array) -> Array:
+        """Return the probability of each grade.
+
+        Parameters
+        ----------
+        X : array-like or tensor of shape (n_queries, d)
+
+        Returns
+        -------
+        ndarray of shape (n_queries, m)
+            In the order of ``classes_``; a tensor on the same device if X is one.
+        """
+        return convert_like(self._proba(self._queries(X)), X)
+
+    def predict_interval(self, X: ArrayLike | Array, coverage: float = 0.9) -> Array:
+        """Return prediction intervals: the lowest and the highest grade of a contiguous set.
+
+        They are calibrated on samples held out of the fit, alone or with their group, grade by grade: whatever its
+        grade, a new sample (of a new group) is in its interval with about this probability. Rare grades borrow from
+        the others.
+
+        Parameters
+        ----------
+        X : array-like or tensor of shape (n_queries, d)
+        coverage : float, default=0.9
+            Between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, 2)
+            Labels, as returned by ``predict``.
+        """
+        bounds = self.grade_distribution_.interval(self._proba(self._queries(X)), coverage)
+        return self._decoded(bounds, X)
+
+    def novelty(self, X: ArrayLike | Array) -> Array:
+        """Return the p-value that each query is like the training samples; near 0, it is unlike any of them.
+
+        The share of held-out training samples that are at least as far from the nearest of their neighbours: in
+        appearance, for the default metric, whatever their grades. Uniform for queries that are like the training
+        samples; an estimated grade is worth nothing where it is tiny.
+
+        Parameters
+        ----------
+        X : array-like or tensor of shape (n_queries, d)
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            NaN if there are too few training samples to hold out any.
+        """
+        queries = self._queries(X)
+        distribution = self.grade_distribution_
+        indices, distances = self._nearest(queries, min(distribution.n_neighbors, len(self.embedding_)))
+        nearest = nearest_in_appearance(self.embedding_, queries, indices, distances, distribution.n_order)
+        return convert_like(distribution.novelty(nearest), X)
 
     def rank(self, X: ArrayLike | Array, k: int = 10, *, within_grade: bool = False) -> Ranking:
         """Return the most relevant training samples for each query, nearest first.
@@ -196,10 +275,15 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         values = self._labels.encode(y)
         return float(r2_score(values, self._grade(queries), sample_weight=sample_weight))
 
+    def __sklearn_tags__(self) -> Tags:
+        # Neither a regressor, which has no probabilities, nor a classifier, whose classes have no order.
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
     def _check_parameters(self) -> None:
         if self.n_neighbors != "auto":
             check_integer("n_neighbors", self.n_neighbors, minimum=1)
-        check_choice("aggregate", self.aggregate, ("median", "mean"))
         check_choice("weights", self.weights, ("auto", "distance", "uniform"))
 
     def _unfitted_metric(self) -> Any:
@@ -209,29 +293,77 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
             return self.metric
         return OrdinalMetric() if self.metric is None else clone(self.metric)
 
+    def _checked_prior(self, labels: OrdinalLabels) -> FloatArray | None:
+        if self.class_prior is None:
+            return None
+        prior = np.asarray(self.class_prior, dtype=np.float64)
+        m = len(labels.distinct)
+        if prior.shape != (m,) or not (prior > 0).all() or not np.isclose(prior.sum(), 1):
+            raise InputError(f"class_prior must be {m} positive numbers with the sum 1, one for each label")
+        return prior
+
+    def _fit_distribution(
+        self,
+        metric: Any,
+        embedding: Array,
+        X: Any,
+        labels: OrdinalLabels,
+        unlabeled: Any,
+        groups: IntArray | None,
+        prior: FloatArray | None,
+    ) -> tuple[GradeDistribution, FloatArray]:
+        """Return the distribution of grades, and the probabilities (n, m) of samples held out of the fit."""
+        defaults = metric._defaults if isinstance(metric, OrdinalMetric) else DEFAULTS
+        neighbors = self._held_out(metric, embedding, X, labels, unlabeled, groups, defaults)
+        k, weights = self._select_votes(neighbors, labels, groups, defaults)
+        n_order = metric.n_components_ if isinstance(metric, OrdinalMetric) and metric.locality_ > 0 else 0
+        distribution = GradeDistribution.of_votes(labels.distinct, labels.index, k, weights, n_order)
+        distribution = replace(distribution, class_prior=prior)
+        if neighbors is None:
+            return distribution, np.full((len(embedding), len(labels.distinct)), np.nan)
+        # Closed-form leave-one-out of the threshold model holds out samples, not groups.
+        with_threshold = n_order > 0 and groups is None
+        return fit_distribution(distribution, neighbors, labels.index, embedding, defaults, threshold=with_threshold)
+
+    def _held_out(
+        self,
+        metric: Any,
+        embedding: Array,
+        X: Any,
+        labels: OrdinalLabels,
+        unlabeled: Any,
+        groups: IntArray | None,
+        defaults: Defaults,
+    ) -> HeldOutNeighbors | None:
+        """Return the neighbours of samples held out of the fit; None if there are too few samples to hold out any."""
+        n_samples, n_held_out = len(embedding), largest_group(groups)
+        k = candidate_k(n_samples, n_held_out, defaults)[-1] if self.n_neighbors == "auto" else self.n_neighbors
+        warn_if_all_vote(k, n_samples)
+        is_known = isinstance(metric, OrdinalMetric | str)  # without fitting it again
+        if not is_known and self.n_neighbors != "auto" and self.weights != "auto":
+            return None
+        k = min(k, n_samples - n_held_out)
+        return held_out_neighbors(metric, embedding, X, labels, unlabeled, groups, k, defaults)
+
     def _select_votes(
-        self, metric: Any, embedding: Array, X: Any, labels: OrdinalLabels, unlabeled: Any, groups: IntArray | None
+        self, neighbors: HeldOutNeighbors | None, labels: OrdinalLabels, groups: IntArray | None, defaults: Defaults
     ) -> tuple[int, str]:
         """Return the number of voting neighbours and their weights, selected by samples held out of the fit."""
-        n_samples, n_held_out, values = len(embedding), largest_group(groups), labels.values
-        defaults = metric._defaults if isinstance(metric, OrdinalMetric) else DEFAULTS
-        candidates = candidate_k(n_samples, n_held_out, defaults) if self.n_neighbors == "auto" else [self.n_neighbors]
+        values, n_held_out = labels.values, largest_group(groups)
+        candidates = (
+            [self.n_neighbors] if self.n_neighbors != "auto" else candidate_k(len(values), n_held_out, defaults)
+        )
         weights = VOTE_WEIGHTS if self.weights == "auto" else [self.weights]
-        warn_if_all_vote(candidates[-1], n_samples)
-        if len(candidates) * len(weights) == 1:
+        if neighbors is None or len(candidates) * len(weights) == 1:
             return candidates[-1], weights[-1]
-        k = min(candidates[-1], n_samples - n_held_out)
-        neighbors = held_out_neighbors(metric, embedding, X, labels, unlabeled, groups, k, defaults)
-        if neighbors is None:
-            return candidates[-1], weights[-1]
-        k, weight = select_votes(neighbors, values, candidates, weights, aggregate=self.aggregate, defaults=defaults)
+        k, weight = select_votes(neighbors, values, candidates, weights, defaults=defaults)
         if groups is None or self.n_neighbors != "auto":
             return k, weight
-        errors = neighbors.errors(values, k, aggregate=self.aggregate, weights=weight)
-        if beats_constant(errors, neighbors.rows, values, groups, self.aggregate, defaults):
+        errors = neighbors.errors(values, k, weights=weight)
+        if beats_constant(errors, neighbors.rows, values, groups, defaults):
             return k, weight
         warn_caller(_NO_BETTER_THAN_CONSTANT, UserWarning)
-        return n_samples, weights[0]
+        return len(values), weights[0]
 
     def _queries(self, X: ArrayLike | Array) -> Array:
         """Return queries in the space of the metric, on the device of the training samples."""
@@ -258,10 +390,16 @@ class OrdinalRanker(RegressorMixin, BaseEstimator):
         indices, distances = nearest_on_host(points[backend_of(points).indices(members, points)], queries, k)
         return members[indices], distances
 
+    def _proba(self, queries: Array) -> FloatArray:
+        """Return the probabilities (q, m) of the grades."""
+        distribution = self.grade_distribution_
+        indices, distances = self._nearest(queries, min(distribution.n_neighbors, len(self.embedding_)))
+        vectors = backend_of(queries).to_numpy(queries) if distribution.threshold_weight > 0 else None
+        return distribution.proba(self._labels.index[indices], distances, vectors)
+
     def _grade(self, queries: Array) -> FloatArray:
-        """Return the vote of the nearest neighbours, a number for each query."""
-        indices, distances = self._nearest(queries, min(self.n_neighbors_, len(self.embedding_)))
-        return count_votes(self._labels.values[indices], distances, aggregate=self.aggregate, weights=self.weights_)
+        """Return the estimated grade, a number for each query."""
+        return self.grade_distribution_.median(self._proba(queries))
 
     def _rank_within_grade(self, queries: Array, k: int) -> tuple[IntArray, FloatArray]:
         nearest = nearest_label(self._labels.distinct, self._grade(queries))

@@ -2,6 +2,6 @@
 
 from ordrank.neighbors.exact import direct_squared_distances, k_nearest
 from ordrank.neighbors.targets import TargetNeighbors, target_neighbors
-from ordrank.neighbors.voting import count_votes
+from ordrank.neighbors.voting import median_vote
 
-__all__ = ["TargetNeighbors", "count_votes", "direct_squared_distances", "k_nearest", "target_neighbors"]
+__all__ = ["TargetNeighbors", "direct_squared_distances", "k_nearest", "median_vote", "target_neighbors"]

@@ -22,6 +22,14 @@ def vote_weights(distances: FloatArray, weights: str = "distance") -> FloatArray
     return np.asarray(np.where(exact.any(axis=1, keepdims=True), exact.astype(np.float64), inverse))
 
 
+def vote_shares(votes: IntArray, distances: FloatArray, n_labels: int, weights: str = "distance") -> FloatArray:
+    """Return the share (q, m) of each label in the votes: label numbers and distances (q, k) of neighbours."""
+    counts = vote_weights(distances, weights)
+    cells = np.arange(len(votes))[:, None] * n_labels + votes
+    shares = np.bincount(cells.ravel(), counts.ravel(), len(votes) * n_labels).reshape(len(votes), n_labels)
+    return np.asarray(shares / counts.sum(axis=1, keepdims=True))
+
+
 def weighted_median(votes: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the lower weighted median of each row (q, k)."""
     order = np.argsort(votes, axis=1)
@@ -60,12 +68,9 @@ def medians_of_first(votes: IntArray, weights: FloatArray, ks: Sequence[int], n_
     return np.asarray(np.count_nonzero(cumulative < _HALF * cumulative[:, -1:], axis=1))
 
 
-def count_votes(votes: FloatArray, distances: FloatArray, *, aggregate: str, weights: str) -> FloatArray:
-    """Return the grade (q,) of each query from the labels and distances (q, k) of its neighbours.
+def median_vote(votes: FloatArray, distances: FloatArray, weights: str) -> FloatArray:
+    """Return the weighted median (q,) of the labels of the neighbours, at distances (q, k) from each query.
 
-    ``aggregate`` is "median" or "mean"; ``weights`` is "distance" (inverse distances) or "uniform".
+    ``weights`` is "distance" (inverse distances) or "uniform".
     """
-    counts = vote_weights(distances, weights)
-    if aggregate == "median":
-        return weighted_median(votes, counts)
-    return np.asarray((votes * counts).sum(axis=1) / counts.sum(axis=1))
+    return weighted_median(votes, vote_weights(distances, weights))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from threading import Lock
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.errors import InputError, warn_caller
@@ -22,14 +20,13 @@ from ordrank.estimators._ordinal.embedding import OrdinalEmbedding, normalize
 from ordrank.estimators._ordinal.model_selection import Candidate, Hyperparameters, SearchGrid, select_hyperparameters
 from ordrank.estimators._ordinal.solve import LocalTermOptions, closed_form, unflatten
 from ordrank.estimators._ordinal.training_data import SelectionSubset, TrainingData, draw_rows
+from ordrank.estimators._threads import blas_threads
 from ordrank.estimators._validation import is_auto, largest_group
 from ordrank.kernel_ridge import DiscriminantRescaling, RidgeFit, local_discriminant_metric, loo_squared_distances
 from ordrank.solvers import SolverResult
 
 # Coordinates of normalised unlabelled samples: squared distances of such samples have hardly a correct digit.
 _MAX_DISTANCE = 1e7
-# BLAS thread limits are global: two concurrent fits would undo each other's.
-_ONE_FIT_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True)
@@ -84,19 +81,17 @@ def fit_embedding(
     subset = subset.with_unlabeled(unlabeled, defaults.graph_neighbors)
     if groups is not None:
         subset = _with_groups(subset, groups[rows])
-    with _ONE_FIT_AT_A_TIME:
-        threads = _blas_threads()
-        with threads.limit(limits=1):
-            candidates, weights = _select(subset, labels, options, rng, defaults)
-        linear_of_few = len(rows) == len(data) and list(weights)[-1].sharpness is None
-        single = linear_of_few or len(subset.X) <= defaults.single_thread_samples
-        with threads.limit(limits=1 if single else None):
-            embedding, hyperparameters, fits, result = _solve(weights, subset, data, rows, options, rng, defaults)
-        with threads.limit(limits=1):  # cross-validation runs in threads
-            n_validation = max(defaults.validation_samples, defaults.validation_products // len(data))
-            knn = LeaveOneOutKNN(subset.labelled, labels, n_validation, rng, largest_group(subset.groups), defaults)
-            loo = partial(loo_squared_distances, fits, list(weights.values()))
-            locality, neighbors = knn.select_locality(loo, _values(options.locality, defaults.localities))
+    with blas_threads(1):
+        candidates, weights = _select(subset, labels, options, rng, defaults)
+    linear_of_few = len(rows) == len(data) and list(weights)[-1].sharpness is None
+    single = linear_of_few or len(subset.X) <= defaults.single_thread_samples
+    with blas_threads(1 if single else None):
+        embedding, hyperparameters, fits, result = _solve(weights, subset, data, rows, options, rng, defaults)
+    with blas_threads(1):  # cross-validation runs in threads
+        n_validation = max(defaults.validation_samples, defaults.validation_products // len(data))
+        knn = LeaveOneOutKNN(subset.labelled, labels, n_validation, rng, largest_group(subset.groups), defaults)
+        loo = partial(loo_squared_distances, fits, list(weights.values()))
+        locality, neighbors = knn.select_locality(loo, _values(options.locality, defaults.localities))
     loo_neighbors = neighbors.of_rows(rows) if options.local.mu == 0 else None
     return OrdinalFit(replace(embedding, locality=locality), hyperparameters, candidates, result, loo_neighbors)
 
@@ -231,12 +226,6 @@ def _embedding(
             np.ascontiguousarray(rescaling.directions, dtype=dtype), rescaling.factors.astype(dtype), rescaling.scale
         ),
     )
-
-
-@cache
-def _blas_threads() -> ThreadpoolController:
-    """Return the controller of BLAS threads; finding the loaded libraries takes as long as a small fit."""
-    return ThreadpoolController().select(user_api="blas")
 
 
 def _values(given: Any, automatic: Sequence[float]) -> list[float]:
