@@ -43,10 +43,10 @@ OPEN_CHOICES = {
     f"{LITERAL_ITERATIONS} iterations, ε = 1e-6; k = K",
     tables.CMDS_ZERO_START: "as literal, but from L⁰ = 0 (UMIST; on FG-NET no step of the published γ is accepted)",
     tables.CMDS_TRAINING_PCA: "as literal, but PCA fitted on the training pictures only, instead of all: min(d, n − 1) "
-    "components, so that d has no effect, with the signs that scikit-learn gives them (UMIST)",
-    tables.CMDS_EVEN_DRAWS: "as literal from L⁰ = 0, but the training pictures of a label drawn from its subjects in "
-    "turn, and MAE over all 575 pictures, including those of training, whose error is almost 0: other training and "
-    "test pictures than in the other rows (UMIST)",
+    "components, fewer than the published d, with the signs that scikit-learn gives them (UMIST)",
+    tables.CMDS_EVEN_DRAWS: "as literal from L⁰ = 0, but against the text of the paper in two ways: the training "
+    "pictures of a label are drawn from its subjects in turn, and MAE is over all 575 pictures, including those of "
+    "training, whose error is almost 0. Other training and test pictures than in the other rows (UMIST)",
     tables.CMDS_SCALED: "as literal, on raw landmarks without alignment, divided by one number: the root mean square "
     "deviation of a coordinate from its mean over all faces, so that the 136 coordinates have a mean ‖x‖² of 136; "
     f"{SCALED_ITERATIONS} iterations and k = {SCALED_VOTES}, both chosen with the published errors in view (FG-NET)",
