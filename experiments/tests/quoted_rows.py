@@ -14,8 +14,39 @@ def paper_rows():
     for method in tables.METHOD_NAMES:
         if method not in (tables.CMDS_RAW, tables.LDMLR_RAW):
             digits = 1 if method == tables.LDMLR_LITERAL else 4  # its further digits depend on rounding
-            values = [f"{row['mae_mean']:.{digits}f}" for row in rows if row["method"] == method]
-            yield (method, *values, *["–"] * (6 - len(values)))
+            found = {table: [row for row in rows if (row["table"], row["method"]) == (table, method)] for table in "57"}
+            assert any(found.values()), method
+            parts = ([f"{row['mae_mean']:.{digits}f}" for row in own] or ["–"] * 3 for own in found.values())
+            yield (method, *(value for part in parts for value in part))
+
+
+def paper_reading_rows():
+    """MAE of readings of the paper: by scale of the landmarks and iterations, by seed, and by s."""
+    readings = results("paper_readings")
+    for row in readings["landmarks"]:
+        pairs = (f"{size['mae'][0]:.3f}, {size['mae'][1]:.3f}" for size in row["sizes"])
+        yield (str(row["squared_norm"]), str(row["iterations"]), *pairs)
+    for row in readings["seeds"]:
+        yield (str(row["seed"]), *(f"{size['mae'][2]:.4f}" for size in row["sizes"]))
+    yield ("mean", *(f"{mean:.4f}" for mean, _ in means_over_seeds()))
+    rows = [row for row in results("reproduce")["rows"] if row["table"] == "2"]
+    yield (None, *(f"{row['published_mae']:.4f}" for row in rows if row["method"] == tables.CMDS_LITERAL))
+    for method in (tables.CMDS_ZERO_START, tables.CMDS_TRAINING_PCA, tables.CMDS_EVEN_DRAWS):
+        yield (method, *(f"{row['mae_mean']:.4f}" for row in rows if row["method"] == method))
+
+
+def means_over_seeds():
+    """Mean of the MAE with k = 5 over seeds and its standard error from the splits of all seeds, by n."""
+    readings = results("paper_readings")
+    for sizes in zip(*(row["sizes"] for row in readings["seeds"]), strict=True):
+        variance = sum(size["std"][2] ** 2 for size in sizes) / readings["repeats"]
+        yield sum(size["mae"][2] for size in sizes) / len(sizes), variance**0.5 / len(sizes)
+
+
+def standard_errors_apart(row):
+    """Difference of a row of the re-run from the published MAE over its standard error."""
+    squared = (row["mae_std"] ** 2 + row["published_std"] ** 2) / row["repeats"]
+    return (row["mae_mean"] - row["published_mae"]) / squared**0.5
 
 
 def paper_time_rows():
@@ -33,6 +64,43 @@ def paper_figures():
     ratios = [row["ratio"] for row in summary["fit_time_ratios"]]
     yield f"{min(ratios):.1f} to {max(ratios):.1f} times as long"
     yield f"lower mean in {summary['cmds_beats_ldmlr_own_votes']} of {summary['shared_cells']} shared cells"
+    yield from _reading_figures()
+
+
+def _reading_figures():
+    """Figures in the text on further readings of the paper."""
+    rows, readings = results("reproduce")["rows"], results("paper_readings")
+
+    def of(method, table):
+        return [row for row in rows if row["method"] == method and row["table"] == table]
+
+    yield "from L⁰ = [I 0] it gives " + " / ".join(
+        f"{row['mae_mean']:.4f}" for row in of(tables.CMDS_TRAINING_PCA, "5")
+    )
+    scaled, by_K = of(tables.CMDS_SCALED, "7"), of(tables.CMDS_SCALED, "6")
+    apart = [abs(standard_errors_apart(row)) for row in (*scaled, *by_K)]
+    yield f"at most {max(apart):.1f} standard errors from the published error in all {len(apart)} cells"
+    yield f"{by_K[0]['mae_mean']:.4f} for K = 4, 5 and 6"
+    again = next(row for row in readings["landmarks"] if (row["squared_norm"], row["iterations"]) == (136, 100))
+    yield f"at n = 50 {again['sizes'][1]['mae'][1]:.4f} instead of {scaled[1]['mae_mean']:.4f}"
+    ldmlr = {name: of(name, "7")[1]["mae_mean"] for name in (tables.LDMLR_RAW, tables.LDMLR_CALIBRATED)}
+    yield "{:.3f} raw and {:.3f} aligned".format(*ldmlr.values())
+    even = of(tables.CMDS_EVEN_DRAWS, "5")
+    low, middle, high = (
+        (mean - row["published_mae"]) / (error**2 + row["published_std"] ** 2 / row["repeats"]) ** 0.5
+        for (mean, error), row in zip(means_over_seeds(), even, strict=True)
+    )
+    yield f"{-low:.1f} standard errors below the published error at n = 30, {middle:.1f} and {high:.1f} above it"
+    own, published, random = (
+        " / ".join(f"{row[key]:.3f}" for row in of(method, "5"))
+        for method, key in (
+            (tables.CMDS_EVEN_DRAWS, "mae_std"),
+            (tables.CMDS_EVEN_DRAWS, "published_std"),
+            (tables.CMDS_ZERO_START, "mae_std"),
+        )
+    )
+    yield f"the standard deviation over splits is {own} (published: {published})"
+    yield f"that of random draws from L⁰ = 0 is {random}"
 
 
 def umist_limit_rows():

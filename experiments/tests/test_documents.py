@@ -10,6 +10,7 @@ from experiments.tests.documents import assert_quoted, document_with, documents,
 TABLES = {
     "paper": quoted_rows.paper_rows,
     "paper, fit times": quoted_rows.paper_time_rows,
+    "paper, further readings": quoted_rows.paper_reading_rows,
     "paper, limits on UMIST": quoted_rows.umist_limit_rows,
     "comparison": quoted_rows.comparison_rows,
     "comparison, README": quoted_rows.headline_rows,

@@ -19,6 +19,7 @@ from ordrank_experiments.protocol import (
     Unit,
     balanced_split,
     errors_by_votes,
+    even_split,
     read_outcomes,
     run_unit,
 )
@@ -47,6 +48,27 @@ def test_splits_are_balanced_disjoint_and_seeded(seed, each):
 def test_splits_of_different_repeats_differ():
     y = np.repeat([1, 2], 50)
     assert len({tuple(balanced_split(y, 20, (0, repeat))[0]) for repeat in range(20)}) == 20
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000), st.integers(1, 12))
+def test_even_splits_draw_from_all_subjects_of_a_label(seed, each):
+    y = np.repeat([1, 1, 1, 2, 2], [12, 12, 12, 12, 12])
+    subject = np.repeat([5, 6, 7, 5, 8], [12, 12, 12, 12, 12])  # subject 5 has both labels
+    train, test = even_split(y, subject, 2 * each, (seed, 0))
+    for label in (1, 2):
+        of_label = subject[train][y[train] == label]
+        drawn = [int((of_label == one).sum()) for one in np.unique(subject[y == label])]
+        assert sum(drawn) == each
+        assert max(drawn) - min(drawn) <= 1
+    assert sorted([*train, *test]) == list(range(60))
+    np.testing.assert_array_equal(train, even_split(y, subject, 2 * each, (seed, 0))[0])
+
+
+def test_even_splits_continue_with_other_subjects_when_one_is_exhausted():
+    y, subject = np.ones(10), np.repeat([1, 2], [2, 8])
+    train, _ = even_split(y, subject, 7, (0, 0))
+    assert [int((subject[train] == one).sum()) for one in (1, 2)] == [2, 5]
 
 
 def test_errors_equal_k_nearest_neighbor_regression():
@@ -84,6 +106,31 @@ def test_methods_share_the_split_and_are_fitted_once_per_size_they_depend_on():
     train, test = balanced_split(y, 12, (1, 7))
     expected = errors_by_votes(X["raw"][train][:, :3], y[train], X["raw"][test][:, :3], y[test])
     np.testing.assert_allclose(outcomes[0].mae_by_votes, expected)
+
+
+def test_a_method_may_reduce_features_draw_evenly_and_score_training_samples():
+    rng = np.random.default_rng(0)
+    y, subject = np.repeat([0, 1, 2], 20), np.arange(60) // 5
+    X = {"raw": rng.normal(size=(60, 5))}
+    sizes = []
+
+    def learn(samples, labels, cell):
+        sizes.append(samples.shape)
+        return learn_identity(samples, labels, cell)
+
+    methods = [
+        PaperMethod("whole", learn, "raw", "", own_reduction=True),
+        PaperMethod("even", learn, "raw", "", even_subjects=True, score_all=True),
+        PaperMethod("all", learn, "raw", "", score_all=True),
+    ]
+    whole, even, everything = run_unit(Unit("umist", 12, 3, 7), X, y, [CELL], methods, 1, subject)
+    assert sizes == [(12, 5), (12, 3), (12, 3)]
+    train, test = balanced_split(y, 12, (1, 7))
+    expected = errors_by_votes(X["raw"][train], y[train], X["raw"][test], y[test])
+    np.testing.assert_allclose(whole.mae_by_votes, expected)
+    for found, drawn in ((even, even_split(y, subject, 12, (1, 7))[0]), (everything, train)):
+        Z = X["raw"][:, :3]
+        np.testing.assert_allclose(found.mae_by_votes, errors_by_votes(Z[drawn], y[drawn], Z, y))
 
 
 class TestJournal:

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from ordrank_experiments import complexity, paper_figures, paper_methods
+from ordrank_experiments import complexity, paper_figures, paper_methods, tables
 from ordrank_experiments.protocol import balanced_split
 from ordrank_experiments.reproduce import prepare
 from sklearn.exceptions import ConvergenceWarning
@@ -15,7 +15,7 @@ from ordrank import CMDSMetric
 from ordrank.cli import app
 
 KEYS = {"table", "dataset", "method", "n", "d", "K", "s", "mae_mean", "mae_std", "repeats", "fit_seconds"}
-KEYS |= {"published_mae", "published_seconds"}
+KEYS |= {"published_mae", "published_seconds", "mae_by_split"}
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(complexity, "_steps", lambda: steps)
     monkeypatch.setattr(paper_figures, "ITERATIONS", (1, 3))
     monkeypatch.setattr(paper_methods, "LITERAL_ITERATIONS", 5)
+    monkeypatch.setattr(paper_methods, "SCALED_ITERATIONS", 5)
     monkeypatch.setattr(paper_methods, "RIDGES", (1e-3, 1e-2))
     monkeypatch.setattr(paper_methods, "LDMLR_WEIGHTS", (10.0,))
     monkeypatch.setattr(paper_methods, "_iterations", lambda cell: 5)
@@ -48,6 +49,8 @@ def test_fgnet_end_to_end(data, tmp_path, quick, monkeypatch):
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     assert set(rows[0]) >= KEYS
+    assert all(len(row["mae_by_split"]) == 2 for row in rows)
+    assert any(row["method"] == tables.CMDS_SCALED for row in rows)
     assert {row["table"] for row in rows} == {"6", "7"}
     calibrated = [row for row in rows if row["method"] == "cMDS-DML calibrated"]
     assert [(row["K"], row["n"]) for row in calibrated] == [(4, 50), (5, 50), (6, 50), (5, 40), (5, 50), (5, 75)]
@@ -101,3 +104,13 @@ def test_no_step_of_the_published_size_is_accepted_on_raw_landmarks(data_dir):
     with pytest.warns(ConvergenceWarning, match="line search found no acceptable step"):
         metric = CMDSMetric(gamma=10.0).fit(faces.X["raw"][train], faces.y[train])
     np.testing.assert_array_equal(metric.components_, np.eye(3, 80))
+
+
+def test_steps_of_the_published_size_are_accepted_on_scaled_landmarks(data_dir):
+    faces = prepare("fgnet", data_dir)
+    assert (faces.X["scaled"] ** 2).sum(axis=1).mean() == pytest.approx(136, rel=1e-3)  # 80 components have it all
+    train, _ = balanced_split(faces.y, 50, (0, 0))
+    with pytest.warns(ConvergenceWarning, match="maximum number of iterations"):
+        metric = CMDSMetric(gamma=10.0, max_iter=100).fit(faces.X["scaled"][train], faces.y[train])
+    assert metric.n_iter_ == 100
+    assert metric.history_[-1].value < 0.1 * metric.history_[0].value

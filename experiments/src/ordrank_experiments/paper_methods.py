@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,13 @@ from ordrank_experiments.protocol import Learned, PaperMethod, errors_by_votes
 from ordrank_experiments.scaling import UnitMeanSquare
 
 VOTES = (1, 3, 5, 7)
+FGNET_GAMMA = 10.0  # published first step; 1e-9 on UMIST, the default of CMDSMetric
 LOCAL_WEIGHT = 2e-3  # of the order of the published 1e-10 times the mean squared norm of UMIST's raw pixels, 1.8e7
 RIDGES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # per training sample, on features of unit mean square
 LDMLR_WEIGHTS = (1.0, 10.0, 100.0, 1000.0)
 FINE_RIDGES = (1e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2)
 LITERAL_ITERATIONS = 1000  # the paper states neither a number of iterations nor its ε
+SCALED_ITERATIONS, SCALED_VOTES = 100, 3  # on scaled landmarks; paper_readings.json has other values
 
 _GRID = (
     f"k of {VOTES}, jointly by stratified five-fold cross-validated MAE in the training set, seed 0, ties to the first"
@@ -39,6 +42,14 @@ OPEN_CHOICES = {
     "of raw landmark pixels, where no step of γ = 10 is accepted and L stays at L⁰; at most "
     f"{LITERAL_ITERATIONS} iterations, ε = 1e-6; k = K",
     tables.CMDS_ZERO_START: "as literal, but from L⁰ = 0 (UMIST; on FG-NET no step of the published γ is accepted)",
+    tables.CMDS_TRAINING_PCA: "as literal, but PCA fitted on the training pictures only, instead of all: min(d, n − 1) "
+    "components, fewer than the published d, with the signs that scikit-learn gives them (UMIST)",
+    tables.CMDS_EVEN_DRAWS: "as literal from L⁰ = 0, but against the text of the paper in two ways: the training "
+    "pictures of a label are drawn from its subjects in turn, and MAE is over all 575 pictures, including those of "
+    "training, whose error is almost 0. Other training and test pictures than in the other rows (UMIST)",
+    tables.CMDS_SCALED: "as literal, on raw landmarks without alignment, divided by one number: the root mean square "
+    "deviation of a coordinate from its mean over all faces, so that the 136 coordinates have a mean ‖x‖² of 136; "
+    f"{SCALED_ITERATIONS} iterations and k = {SCALED_VOTES}, both chosen with the published errors in view (FG-NET)",
     tables.CMDS_CALIBRATED: "features of unit mean square; FG-NET landmarks aligned by Procrustes analysis of all "
     f"faces; scale fixed at 1; L⁰ near the least-squares fit; μ = {LOCAL_WEIGHT:g}, of the order of the published one "
     f"on UMIST; ridge per sample of {RIDGES} and {_GRID}; at most 100 iterations, enough to converge",
@@ -65,6 +76,24 @@ def all_methods() -> list[PaperMethod]:
     return [
         PaperMethod(tables.CMDS_LITERAL, literal_cmds, "raw", "Ks"),
         PaperMethod(tables.CMDS_ZERO_START, zero_start_cmds, "raw", "Ks", only=tables.ONLY[tables.CMDS_ZERO_START]),
+        PaperMethod(
+            tables.CMDS_TRAINING_PCA,
+            training_pca_cmds,
+            "pixels",
+            "Ks",
+            only=tables.ONLY[tables.CMDS_TRAINING_PCA],
+            own_reduction=True,
+        ),
+        PaperMethod(
+            tables.CMDS_EVEN_DRAWS,
+            zero_start_cmds,
+            "raw",
+            "Ks",
+            only=tables.ONLY[tables.CMDS_EVEN_DRAWS],
+            even_subjects=True,
+            score_all=True,
+        ),
+        PaperMethod(tables.CMDS_SCALED, scaled_cmds, "scaled", "Ks", only=tables.ONLY[tables.CMDS_SCALED]),
         PaperMethod(tables.CMDS_CALIBRATED, calibrated_cmds, "aligned", "Ks"),
         PaperMethod(tables.CMDS_LEAVE_ONE_OUT, leave_one_out_cmds, "aligned", "Ks"),
         PaperMethod(tables.LDMLR_LITERAL, literal_ldmlr, "raw", "K"),
@@ -79,7 +108,7 @@ def all_methods() -> list[PaperMethod]:
 
 def literal_cmds(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
     """Run Algorithm 2 with the published parameters."""
-    gamma = 1e-9 if cell.dataset == "umist" else 10.0
+    gamma = 1e-9 if cell.dataset == "umist" else FGNET_GAMMA
     metric = CMDSMetric(cell.s, n_neighbors=cell.K, gamma=gamma, max_iter=LITERAL_ITERATIONS)
     return _fitted(metric, X, y, votes=cell.K)
 
@@ -89,6 +118,19 @@ def zero_start_cmds(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
     zero = np.zeros((cell.s, X.shape[1]))
     metric = CMDSMetric(cell.s, n_neighbors=cell.K, init=zero, max_iter=LITERAL_ITERATIONS)
     return _fitted(metric, X, y, votes=cell.K)
+
+
+def training_pca_cmds(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
+    """Run Algorithm 2 with the published parameters on principal components of the training pictures X."""
+    pca = PCA(min(cell.d, len(X) - 1), svd_solver="full").fit(X)
+    learned = literal_cmds(pca.transform(X), y, cell)
+    return replace(learned, embed=lambda pictures: learned.embed(pca.transform(pictures)))
+
+
+def scaled_cmds(X: FloatArray, y: IntArray, cell: Cell) -> Learned:
+    """Run Algorithm 2 with the published parameters of FG-NET, few iterations and k = 3."""
+    metric = CMDSMetric(cell.s, n_neighbors=cell.K, gamma=FGNET_GAMMA, max_iter=SCALED_ITERATIONS)
+    return _fitted(metric, X, y, votes=SCALED_VOTES)
 
 
 def literal_ldmlr(X: FloatArray, y: IntArray, cell: Cell) -> Learned:

@@ -55,6 +55,9 @@ class PaperMethod:
     depends_on: str  # the sizes of a cell, among "Ks", that change what is learned
     only: str | None = None  # its data set, if not all
     transductive: bool = False  # whether it is fitted with the unlabelled test samples
+    own_reduction: bool = False  # whether it gets all features, and reduces them to d dimensions itself
+    even_subjects: bool = False  # whether its training samples are drawn evenly from the subjects of a label
+    score_all: bool = False  # whether its error is that of all samples, including those of training
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,24 @@ def balanced_split(y: NDArray[Any], n: int, seed: Sequence[int]) -> tuple[IntArr
     return train, np.setdiff1d(np.arange(len(y)), train)
 
 
+def even_split(y: NDArray[Any], subject: NDArray[Any], n: int, seed: Sequence[int]) -> tuple[IntArray, IntArray]:
+    """Draw n / m training samples of each of the m labels, one of each subject in turn; test on the rest.
+
+    Both the subjects of a label and the samples of a subject are in random order.
+    """
+    rng = np.random.default_rng(seed)
+    labels = np.unique(y)
+    train: list[int] = []
+    for label in labels:
+        subjects = rng.permutation(np.unique(subject[y == label]))
+        samples = [rng.permutation(np.flatnonzero((y == label) & (subject == one))) for one in subjects]
+        rank = np.concatenate([np.arange(len(own)) for own in samples])
+        in_turn = np.concatenate(samples)[np.argsort(rank, kind="stable")]
+        train.extend(in_turn[: n // len(labels)].tolist())
+    chosen = np.sort(train)
+    return chosen, np.setdiff1d(np.arange(len(y)), chosen)
+
+
 def errors_by_votes(
     Z_train: NDArray[np.floating], y_train: IntArray, Z_test: NDArray[np.floating], y_test: IntArray
 ) -> FloatArray:
@@ -115,18 +136,26 @@ def run_unit(
     cells: Sequence[Cell],
     methods: Sequence[PaperMethod],
     seed: int,
+    subject: NDArray[Any] | None = None,
 ) -> list[Outcome]:
-    """Run every method on every cell of a unit, on the same split."""
-    train, test = balanced_split(y, unit.n, (seed, unit.repeat))
+    """Run every method on every cell of a unit, on the same split; ``subject`` (n,) is for methods that draw evenly."""
+    split = balanced_split(y, unit.n, (seed, unit.repeat))
     outcomes = []
     learned: dict[tuple[Any, ...], tuple[Learned, FloatArray, float | None]] = {}
     for cell in cells:
         for method in methods:
             if method.only not in (None, cell.dataset):
                 continue
-            features = X[method.preparation][:, : cell.d]
+            features = X[method.preparation]
+            if not method.own_reduction:
+                features = features[:, : cell.d]
             key = (method.name, *(getattr(cell, size) for size in method.depends_on))
             if key not in learned:
+                if method.even_subjects:
+                    assert subject is not None
+                    train, test = even_split(y, subject, unit.n, (seed, unit.repeat))
+                else:
+                    train, test = split
                 learned[key] = _learn_and_score(method, cell, features, y, train, test)
             result, errors, own = learned[key]
             outcomes.append(
@@ -154,7 +183,8 @@ def _learn_and_score(
         warnings.simplefilter("ignore")  # early stops are part of the published algorithms
         result = method.learn(X[train], y[train], cell, *others)
     embedded = result.embed(X)
-    errors = errors_by_votes(embedded[train], y[train], embedded[test], y[test])
+    scored = slice(None) if method.score_all else test
+    errors = errors_by_votes(embedded[train], y[train], embedded[scored], y[scored])
     own = None if result.estimate is None else float(np.abs(result.estimate(X[test]) - y[test]).mean())
     return result, errors, own
 

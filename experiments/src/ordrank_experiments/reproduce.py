@@ -30,7 +30,7 @@ SEED = 2015
 
 @dataclass(frozen=True)
 class Prepared:
-    """A data set and the principal components of its pictures, by preparation."""
+    """A data set and its features, by preparation: principal components of all pictures, and their pixels."""
 
     source: UMIST | FGNET
     X: dict[str, FloatArray]
@@ -86,11 +86,17 @@ def prepare(name: str, data: Path | None) -> Prepared:
     if name == "umist":
         umist = load_umist(data)
         X = principal_components(umist.images, 250)
-        return Prepared(umist, {"raw": X, "aligned": X}, umist.label)
+        pixels = np.asarray(umist.images, dtype=np.float64).reshape(len(X), -1)
+        return Prepared(umist, {"raw": X, "aligned": X, "pixels": pixels}, umist.label)
     fgnet = load_fgnet(data)
-    aligned = align_faces(fgnet.points)
-    forms = {"raw": fgnet.points, "aligned": aligned}
+    forms = {"raw": fgnet.points, "aligned": align_faces(fgnet.points), "scaled": unit_coordinates(fgnet.points)}
     return Prepared(fgnet, {form: principal_components(points, 80) for form, points in forms.items()}, fgnet.label)
+
+
+def unit_coordinates(points: FloatArray) -> FloatArray:
+    """Return faces (n, 68, 2), centred and divided by the root mean square deviation of a coordinate from its mean."""
+    centred = points - points.mean(axis=0)
+    return np.asarray(centred / np.sqrt(np.mean(centred**2)))
 
 
 def principal_components(X: Any, n_components: int) -> FloatArray:
@@ -111,4 +117,4 @@ def _run(
 ) -> list[Outcome]:
     mine = [cell for cell in conditions if (cell.dataset, cell.n, cell.d) == (unit.dataset, unit.n, unit.d)]
     one = prepared[unit.dataset]
-    return run_unit(unit, one.X, one.y, mine, methods, SEED)
+    return run_unit(unit, one.X, one.y, mine, methods, SEED, one.source.subject)
