@@ -7,7 +7,8 @@ ordrank: ``predict_interval`` of the default model, fitted with ``groups`` where
 et al. 2021) of a kernel ridge regression and of a random forest, with five folds, of whole people where these are left
 out; both ends are rounded inwards to a grade, which changes no coverage. Oracle: among the test samples with the same
 predicted median (of the default model) the shortest contiguous set of grades that holds 90 % of their true grades. It
-uses the test grades, and covers more than 90 % where one grade crosses that line.
+uses the test grades, and covers more than 90 % where one grade crosses that line; it is no lower bound for methods that
+use more of a sample than its median.
 
 ``coverage`` is the share of test samples inside their interval, ``by_grade`` the same for each grade with at least 50
 test samples a split on average; ``width`` is highest minus lowest grade, on the label scale, ``grades`` the number of

@@ -209,6 +209,7 @@ class TestSearch:
         assert sum(rule["votes"] == 1 for rule in rules) == 1
         assert len(rules) == 1 + 4 * 4
 
+    @pytest.mark.filterwarnings("ignore:The least populated class")
     def test_a_rare_label_does_not_limit_the_number_of_folds(self):
         y = np.array([1.0] * 20 + [2.0] * 2 + [3.0])
         folds = _folds(y, None)
