@@ -211,11 +211,8 @@ def test_the_report_lists_losses_and_missing_results(scores):
 
 
 def test_drawn_tables_are_tested_without_a_correction_for_overlap():
-    pair = [method(DEFAULT, "default"), method("other")]
-    scores = [
-        *scored(DEFAULT, np.linspace(0.3, 0.4, 10)),
-        *scored("other", np.linspace(0.3, 0.4, 10) + 0.01 + 0.01 * RNG.normal(size=10)),
-    ]
+    pair, own = [method(DEFAULT, "default"), method("other")], np.linspace(0.3, 0.4, 20)
+    scores = [*scored(DEFAULT, own), *scored("other", own + 0.01 + NOISE)]
     (overlapping,) = paired_tests(scores, pair)
     (drawn,) = paired_tests([replace(one, split=replace(one.split, rule="drawn")) for one in scores], pair)
     assert overlapping.p > overlapping.uncorrected_p
