@@ -1,13 +1,26 @@
-"""Committed results, and the tables of the documents that quote them; documents are found by content."""
+"""Committed results, and the tables and numbers of the documents that quote them.
+
+Tables are found by content. A number in the text is followed by a comment with its source, the name of a file of
+results and a JMESPath expression (https://jmespath.org):
+
+    the lowest mean in 16<!-- compare: summary.lowest --> conditions
+"""
 
 import json
+import re
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 
+import jmespath
+
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "benchmarks" / "results"
 README = ROOT / "README.md"
+
+
+# A number, the name of a file of results, an expression, and a percent sign after it.
+QUOTED_NUMBER = re.compile(r"(-?[\d,]*\.?\d+)<!--\s*(\w+):\s*(.+?)\s*-->(\s*%)?", re.DOTALL)
 
 
 @cache
@@ -58,3 +71,14 @@ def unexpected_rows(rows):
             unexpected = [found for found in table if not any(matches(found, row) for row in rows)]
             if len(unexpected) < len(table):
                 yield from unexpected
+
+
+def quoted_numbers(text):
+    """Numbers of a text with their source: as shown, and as they must be shown with as many digits."""
+    for shown, name, expression, percent in QUOTED_NUMBER.findall(text):
+        value = jmespath.search(" ".join(expression.split()), results(name))
+        assert isinstance(value, (int, float)), f"{name}: {expression} is {value!r}, not a number"
+        decimals = len(shown.partition(".")[2])
+        commas = "," if "," in shown else ""
+        expected = f"{100 * value if percent else value:{commas}.{decimals}f}"
+        yield shown, expected.replace("0.", ".", 1) if shown.startswith(".") else expected

@@ -9,7 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ordrank_experiments import baseline_environment, baseline_worker, own_methods
-from ordrank_experiments.baseline_search import VOTING_RULES, describe, grid, search_metric, search_predictor
+from ordrank_experiments.baseline_search import (
+    Predictor,
+    _folds,
+    describe,
+    grid,
+    median_predictor,
+    search_metric,
+    search_predictor,
+    voting_rules,
+)
 from ordrank_experiments.baselines import PACKAGES, baselines
 from ordrank_experiments.method import BaselineFailedError, MethodResult
 from ordrank_experiments.tables import CMDS_CALIBRATED, EUCLIDEAN, LDMLR_CALIBRATED
@@ -19,6 +28,7 @@ BASELINES = {method.name: method for method in baselines()}
 PACKAGED = {name for name in BASELINES if any(f"({package})" in name for package in PACKAGES)}
 METRIC_LEARN = {"LMNN + k-NN", "MLKR + k-NN"}
 SCIKIT = sorted(set(BASELINES) - PACKAGED - METRIC_LEARN)
+PROBABILISTIC = {"LDA", "SVC (RBF)", "Extra trees", "Gradient boosting", "Gaussian process"}
 METRICS = {"Euclidean k-NN", "LDA + k-NN", "NCA + k-NN", *METRIC_LEARN}
 
 
@@ -46,11 +56,22 @@ def check(fitted, small, *, labels_only=True):
     json.dumps(fitted.chosen)
 
 
+def check_proba(fitted, expected):
+    assert (fitted.proba is not None) == expected
+    if expected:
+        assert fitted.proba.shape == (60, 3)
+        assert (fitted.proba >= 0).all()
+        np.testing.assert_allclose(fitted.proba.sum(axis=1), 1)
+        # The most probable label is the prediction or a neighbour of it.
+        assert np.abs(fitted.proba.argmax(axis=1) - np.searchsorted([1, 2, 4], fitted.grades)).max() <= 1
+
+
 @pytest.mark.parametrize("name", SCIKIT)
 def test_predictions_beat_a_constant_and_are_labels(name, small):
     fitted = BASELINES[name].fit(*small[:3])
     check(fitted, small, labels_only=name not in METRICS)  # means are between labels
     assert (fitted.embedded_test is not None) == (name in METRICS)
+    check_proba(fitted, name in PROBABILISTIC)
     if name in METRICS:
         assert len(fitted.embedded_train) == len(fitted.embedded_test) == 60
 
@@ -59,7 +80,25 @@ def test_predictions_beat_a_constant_and_are_labels(name, small):
 def test_baselines_of_other_packages(name, small):
     package = name.partition("(")[2].rstrip(")")
     pytest.importorskip(package, reason=f"{package} is not installed: make baselines")
-    check(BASELINES[name].fit(*small[:3]), small)
+    fitted = BASELINES[name].fit(*small[:3])
+    check(fitted, small)
+    check_proba(fitted, name.startswith("Logistic"))
+
+
+@pytest.mark.parametrize("name", ["Extra trees", "Gradient boosting", "Gaussian process"])
+def test_new_fits_give_the_same_result(name, small):
+    first, second = (BASELINES[name].fit(*small[:3]) for _ in range(2))
+    np.testing.assert_array_equal(first.grades, second.grades)
+    np.testing.assert_array_equal(first.proba, second.proba)
+
+
+@pytest.mark.parametrize("name", ["Extra trees", "Gradient boosting", "Gaussian process"])
+def test_with_many_labels_predictions_are_labels(name, small):
+    y = np.round(3 * small[0][:, 0])
+    assert len(np.unique(y)) > 10
+    fitted = BASELINES[name].fit(small[0], y, small[2])
+    assert np.isin(fitted.grades, y).all()
+    assert (fitted.proba is None) == (name == "Gradient boosting")
 
 
 @pytest.mark.parametrize("name", sorted(METRIC_LEARN))
@@ -130,7 +169,7 @@ class TestSearch:
 
     def test_selects_the_candidate_of_least_error_and_the_first_of_ties(self, small):
         def start(X, y):
-            return lambda params: lambda Q: np.full(len(Q), params["guess"])
+            return lambda params: Predictor(lambda Q: np.full(len(Q), params["guess"]))
 
         fit = search_predictor(start, grid(guess=(9.0, 2.0, 1.0), again=(0, 1)))
         assert fit(*small[:3]).chosen == {"guess": 2.0, "again": 0}
@@ -141,10 +180,10 @@ class TestSearch:
 
         def start(X, y):
             parts.append({tuple(row) for row in X})
-            return lambda params: np.eye(5) if search is search_metric else (lambda Q: np.ones(len(Q)))
+            return lambda params: np.eye(5) if search is search_metric else Predictor(lambda Q: np.ones(len(Q)))
 
         X = np.column_stack([groups, *np.random.default_rng(0).normal(size=(4, 60))])
-        search(start, [{}])(X, small[1], small[2], groups)
+        search(start, [{}, {}])(X, small[1], small[2], groups)
         everyone = {row[0] for row in parts[-1]}
         assert len(parts) == 5 + 1
         for rest in parts[:-1]:
@@ -160,9 +199,34 @@ class TestSearch:
         X, y = np.random.default_rng(0).normal(size=(201, 2)), np.arange(201) % 3 + 1.0
         assert fit(X, y, X[:5]).chosen["n_components"] == 2
 
-    def test_mean_and_median_of_one_vote_are_one_rule(self):
-        assert sum(rule["votes"] == 1 for rule in VOTING_RULES) == 1
-        assert len(VOTING_RULES) == 11
+    def test_k_is_selected_from_the_numbers_of_the_ranker(self):
+        assert sorted({rule["votes"] for rule in voting_rules(1200, 240)}) == [1, 3, 7, 15, 31, 51, 101]
+        assert sorted({rule["votes"] for rule in voting_rules(60, 12)}) == [1, 3, 7, 15, 20]
+        assert max(rule["votes"] for rule in voting_rules(6, 5)) == 1, "no more than remain in a fold"
+
+    def test_aggregates_and_weights_of_one_vote_are_one_rule(self):
+        rules = voting_rules(60, 12)
+        assert sum(rule["votes"] == 1 for rule in rules) == 1
+        assert len(rules) == 1 + 4 * 4
+
+    @pytest.mark.filterwarnings("ignore:The least populated class")
+    def test_a_rare_label_does_not_limit_the_number_of_folds(self):
+        y = np.array([1.0] * 20 + [2.0] * 2 + [3.0])
+        folds = _folds(y, None)
+        assert len(folds) == 5
+        assert all(np.isin([1.0, 2.0], y[rest]).all() for rest, _ in folds), "folds are stratified"
+
+    def test_the_final_fit_may_differ_from_those_of_the_search(self, small):
+        def constant(value):
+            return lambda X, y: lambda params: Predictor(lambda Q: np.full(len(Q), value))
+
+        fit = search_predictor(constant(1.0), [{"a": 1}, {"a": 2}], final=constant(3.0))
+        assert set(fit(*small[:3]).grades) == {3.0}
+
+    def test_the_median_is_the_first_label_with_half_of_the_probability(self):
+        proba = np.array([[0.5, 0.1, 0.4], [0.3, 0.3, 0.4], [0.1, 0.1, 0.8]])
+        predictor = median_predictor(np.array([1.0, 2.0, 4.0]), lambda Q: proba)
+        assert predictor.predict(np.zeros((3, 1))).tolist() == [1, 2, 4]
 
     def test_costly_baselines_have_limits(self):
         limits = {name: (method.max_samples, method.max_labels) for name, method in BASELINES.items()}
@@ -227,6 +291,9 @@ class FakeMetric:
         self.n_components, self.parameters = n_components, parameters
 
     def fit(self, X, y):
+        return self.identity(X)
+
+    def identity(self, X):
         self.components_ = np.eye(X.shape[1])[: self.n_components]
         return self
 
@@ -258,7 +325,16 @@ class TestWorker:
         assert str(result["error"]).startswith("LMNN failed with TypeError")
         single = (small[0], np.arange(60.0))
         result = self.run(tmp_path, monkeypatch, capsys, single, method="LMNN", n_components=2, n_neighbors=3)
-        assert "two samples of every label" in str(result["error"])
+        assert "two samples of two labels" in str(result["error"])
+
+    def test_lmnn_leaves_out_the_only_sample_of_a_label(self, small, monkeypatch):
+        seen = []
+        monkeypatch.setattr(FakeMetric, "fit", lambda self, X, y: seen.append(y) or FakeMetric.identity(self, X))
+        y = small[1].copy()
+        y[0] = 3.0
+        assert baseline_worker.learn(small[0], y, "LMNN", n_neighbors=3, n_components=2).shape == (2, 5)
+        assert len(seen[0]) == 59
+        assert len(np.unique(seen[0])) == 3
 
 
 class FakeRanker:
@@ -285,7 +361,16 @@ class TestOwnMethods:
         assert plain.chosen == {"unlabeled": 0, "grouped": False, "alpha": 0.5, "kernel": "rbf"}
         assert self.methods["OrdinalMetric"].fit(*small[:3], np.arange(60) // 6).chosen["grouped"]
         assert marked.chosen["unlabeled"] == 60
+        assert plain.proba is None
         assert [one.kind for one in self.methods.values()] == ["default", "transductive", "paper", "paper", "paper"]
+
+    def test_probabilities_of_a_ranker_are_kept(self, small, monkeypatch):
+        class WithProbabilities(FakeRanker):
+            def predict_proba(self, Q):
+                return np.full((len(Q), 3), 1 / 3)
+
+        monkeypatch.setattr(own_methods, "OrdinalRanker", WithProbabilities)
+        assert self.methods["OrdinalMetric"].fit(*small[:3]).proba.shape == (60, 3)
 
     def test_the_default_model(self, small):
         fitted = self.methods["OrdinalMetric"].fit(*small[:3])

@@ -65,7 +65,7 @@ def test_tables_end_to_end(data, tmp_path, quick):
     document = json.loads(result.stdout)
     assert document == json.loads((tmp_path / "results.json").read_text())
     assert set(document) >= {"seed", "versions", "machine", "repeats", "rows", "tests", "summary", "choices"}
-    assert document["seed"] == 2016
+    assert document["seed"] == conditions.SEED
     rows = {(row["benchmark"], row["method"]): row for row in document["rows"]}
     assert len(rows) == 3 * 7
     for table in ("car", "tae", "winequality-red"):
@@ -103,6 +103,27 @@ def test_the_report_shows_all_results(data, tmp_path, quick):
     assert {test["outcome"] for test in document["tests"]} <= {"undecided", "not run"}
     assert "| undecided |" in text
     assert "OrdinalMetric + unlabelled †" in text
+
+
+def test_small_and_drawn_tables(data, tmp_path, one_table, monkeypatch):
+    monkeypatch.setattr(conditions, "SMALL_SIZES", (9, 24))
+    monkeypatch.setattr(conditions, "DRAWN_TABLES", conditions.DRAWN_TABLES[:1])
+    monkeypatch.setattr(conditions, "DRAWN_SIZES", (24,))
+    documents = {}
+    for name in ("small-tables", "drawn"):
+        result = run(name, "--data", data, "--repeats", 3, "--out", tmp_path / name, "--json")
+        assert result.exit_code == 0, result.output
+        documents[name] = json.loads(result.stdout)
+    rows = [row for row in documents["small-tables"]["rows"] if row["method"] == "LDA"]
+    assert [(row["benchmark"], row["n"], row["n_test"]) for row in rows] == [
+        ("tae-small", 9, 10),
+        ("tae-small", 24, 10),
+    ]
+    (lda,) = [row for row in documents["drawn"]["rows"] if row["method"] == "LDA"]
+    assert (lda["benchmark"], lda["n"], lda["n_test"]) == ("drawn-scale", 24, 400)
+    assert 0 < lda["rps"] < lda["mae_mean"]
+    assert 0 < lda["calibration"] < 1
+    assert "calibration error" in (tmp_path / "drawn" / "report.md").read_text()
 
 
 def test_a_run_resumes_and_adds_repeats(data, tmp_path, one_table):
@@ -171,7 +192,7 @@ def test_an_interrupt_keeps_finished_splits(data, tmp_path, monkeypatch):
 
 def test_names_of_methods_are_unique():
     names = [one.name for one in compare.all_methods("umist")]
-    assert len(names) == len(set(names)) == 21
+    assert len(names) == len(set(names)) == 24
 
 
 def test_a_real_table(data_dir, tmp_path, one_table):
@@ -179,6 +200,6 @@ def test_a_real_table(data_dir, tmp_path, one_table):
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     rows = {row["method"]: row for row in document["rows"]}
-    assert rows["Euclidean k-NN"]["mae_mean"] == pytest.approx(0.495, abs=0.01)
+    assert rows["Euclidean k-NN"]["mae_mean"] == pytest.approx(0.479, abs=0.01)
     assert rows["LDA"]["mae_mean"] == pytest.approx(0.521, abs=0.01)
     assert {test["outcome"] for test in document["tests"]} <= {"win", "tie", "loss", "not run"}

@@ -13,14 +13,17 @@ from ordrank_experiments.conditions import (
     Split,
     SplitRule,
     draw_balanced,
+    draw_from_holdout,
     draw_half_of_subjects,
     draw_random,
     draw_subjects,
     list_splits,
     load_benchmarks,
     split_data,
+    take_drawn_table,
     take_holdout,
 )
+from ordrank_experiments.drawn_tables import DRAWN_TABLES, draw_tables
 
 from experiments.tests.documents import results
 from experiments.tests.fakes import write_fgnet, write_retinamnist, write_tables, write_umist
@@ -85,6 +88,36 @@ def test_balanced_splits_have_equal_numbers_of_each_label(repeat):
 def test_holdouts_are_consecutive_rows():
     train, test = take_holdout(3, 2, size=5)
     assert (train.tolist(), test.tolist()) == ([10, 11, 12], [13, 14])
+
+
+@given(repeats)
+def test_parts_of_holdouts_are_of_their_training_part(repeat):
+    train, test = draw_from_holdout(24, repeat, size=60, n_train=40)
+    whole = take_holdout(40, repeat, size=60)
+    assert len(set(train)) == 24
+    assert set(train) <= set(whole[0])
+    np.testing.assert_array_equal(test, whole[1])
+
+
+def test_drawn_tables_are_consecutive_and_share_test_samples():
+    parts = [take_drawn_table(n, 2) for n in (24, 100)]
+    assert [part[0].tolist() for part in parts] == [list(range(1000, 1024)), list(range(1000, 1100))]
+    assert all(part[1].tolist() == list(range(1100, 1500)) for part in parts)
+
+
+@pytest.mark.parametrize("kind", DRAWN_TABLES, ids=lambda kind: kind.name)
+def test_drawn_tables_are_coarse_reproducible_and_linear(kind):
+    X, y = draw_tables(kind, seed=5)
+    np.testing.assert_array_equal(X, draw_tables(kind, seed=5)[0])
+    assert not np.array_equal(X, draw_tables(kind, seed=6)[0])
+    assert X.shape == (30 * 500, kind.relevant + kind.irrelevant)
+    assert set(np.unique(X)) == set(range(kind.values))
+    first, grades = X[:500], y[:500]
+    np.testing.assert_allclose(np.bincount(grades.astype(int))[1:] / 500, kind.shares, atol=0.05)
+    fitted = np.column_stack([first, np.ones(500)])
+    score = fitted @ np.linalg.lstsq(fitted, grades)[0]
+    assert np.corrcoef(score, grades)[0, 1] > 0.7
+    assert not np.array_equal(first, X[500:1000]), "every repeat has a table of its own"
 
 
 @pytest.mark.parametrize(
@@ -152,6 +185,13 @@ def test_every_data_set_is_loaded(benchmarks):
         "car": (120, 3),
         "tae": (120, 3),
         "winequality-red": (120, 3),
+        "car-small": (120, 3),
+        "tae-small": (120, 3),
+        "winequality-red-small": (120, 3),
+        "drawn-scale": (15000, 6),
+        "drawn-coarse": (15000, 4),
+        "drawn-irrelevant": (15000, 16),
+        "drawn-skewed": (15000, 8),
     }
     found = {(s.benchmark, s.rule, s.n) for s in list_splits(list(benchmarks.values()), 2)}
     assert {(b, r, n) for b, r, n in found if b == "umist"} == {
@@ -167,6 +207,8 @@ def test_costly_conditions_have_fewer_repeats(benchmarks):
     assert counts["fgnet-ages", "random"] == counts["fgnet-ages", "subject-disjoint"] == 10
     assert counts["retinamnist", "official"] == 1
     assert counts["car", "hold-out"] == 3
+    assert counts["car-small", "part of a hold-out"] == 2 * 3
+    assert counts["drawn-scale", "drawn"] == 3 * 30
 
 
 def test_the_official_test_part_has_400_samples(benchmarks):
@@ -184,8 +226,9 @@ def test_subject_disjoint_splits_of_umist_have_all_labels_in_both_parts(benchmar
         assert len(set(umist.y[test])) == 3
 
 
-def test_on_new_subjects_of_umist_no_method_beats_the_median_grade(data_dir):
-    """A claim of the documents, with the committed results."""
+def test_on_new_subjects_of_umist_no_method_beats_the_median_grade(data_dir, monkeypatch):
+    """A claim of the documents, with the committed results and their splits."""
+    monkeypatch.setattr(conditions, "SEED", results("compare")["seed"])
     (umist,) = load_benchmarks("umist", data_dir)
     rule = umist.rule("subject-disjoint")
     constant = np.mean([np.abs(umist.y[rule.draw(30, repeat)[1]] - 1).mean() for repeat in range(20)])

@@ -5,7 +5,16 @@ import re
 import pytest
 
 from experiments.tests import quoted_rows
-from experiments.tests.documents import assert_quoted, document_with, documents, unexpected_rows
+from experiments.tests.documents import (
+    README,
+    ROOT,
+    assert_quoted,
+    document_with,
+    documents,
+    quoted_numbers,
+    results,
+    unexpected_rows,
+)
 
 TABLES = {
     "paper": quoted_rows.paper_rows,
@@ -53,6 +62,35 @@ def test_figures_in_the_text_are_the_committed_ones(rows, figures):
     text = " ".join(document_with(next(rows())).split())
     for figure in figures():
         assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", text), figure
+
+
+@pytest.mark.parametrize("page", documents(), ids=lambda page: page.name)
+def test_numbers_with_a_source_are_the_committed_ones(page):
+    wrong = [
+        f"{shown} should be {expected}" for shown, expected in quoted_numbers(documents()[page]) if shown != expected
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "comparison.md", ROOT / "docs" / "speed.md"])
+def test_pages_of_results_have_numbers_with_a_source(page):
+    assert len(list(quoted_numbers(documents()[page]))) >= 3
+
+
+def test_every_comment_with_a_source_follows_a_number():
+    for page, text in documents().items():
+        comments = re.findall(r"<!--\s*\w+:\s", text)
+        assert len(comments) == len(list(quoted_numbers(text))), page
+
+
+def test_quoted_numbers_have_the_digits_shown():
+    lowest, conditions = results("compare")["summary"]["lowest"], len(results("compare")["summary"]["conditions"])
+    text = "In 16<!-- compare: summary.lowest --> of\n7.0<!--compare:length(\n summary.conditions)-->, 5 of 9."
+    assert list(quoted_numbers(text)) == [("16", str(lowest)), ("7.0", f"{conditions:.1f}")]
+    text = ".13<!-- solvers: `0.125` -->; 12.5<!-- solvers: `0.125` --> %; 1,000<!-- solvers: `1000` -->"
+    assert list(quoted_numbers(text)) == [(".13", ".12"), ("12.5", "12.5"), ("1,000", "1,000")]
+    with pytest.raises(AssertionError, match="is None, not a number"):
+        list(quoted_numbers("1<!-- compare: summary.missing -->"))
 
 
 def test_documents_have_no_placeholders():

@@ -208,3 +208,21 @@ def test_the_report_lists_losses_and_missing_results(scores):
     for mark, name in (("▲", "worse"), ("=", "alike"), ("▼", "better")):
         assert re.search(rf"^\| {name} \| 0\.\d+ ± 0\.\d+ {mark} \|$", text, re.MULTILINE)
     assert files["mae-c.png"].startswith(b"\x89PNG")
+
+
+def test_drawn_tables_are_tested_without_a_correction_for_overlap():
+    pair, own = [method(DEFAULT, "default"), method("other")], np.linspace(0.3, 0.4, 20)
+    scores = [*scored(DEFAULT, own), *scored("other", own + 0.01 + NOISE)]
+    (overlapping,) = paired_tests(scores, pair)
+    (drawn,) = paired_tests([replace(one, split=replace(one.split, rule="drawn")) for one in scores], pair)
+    assert overlapping.p > overlapping.uncorrected_p
+    assert drawn.p == drawn.uncorrected_p == overlapping.uncorrected_p
+
+
+def test_probabilities_are_averaged_only_if_every_split_has_them():
+    complete = scored("m", [0.1, 0.2, None], rps=0.3, calibration=0.1)
+    (row,) = make_rows(complete, [method("m")])
+    assert (row.rps, row.calibration) == (pytest.approx(0.3), pytest.approx(0.1))
+    (row,) = make_rows([replace(complete[0], rps=None), *complete[1:]], [method("m")])
+    assert row.rps is None
+    assert row.calibration is not None

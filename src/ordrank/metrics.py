@@ -116,49 +116,55 @@ def ranked_probability_scores(proba: FloatArray, labels: FloatArray, index: IntA
     return np.asarray(np.square(proba.cumsum(axis=1)[:, :-1] - step) @ np.diff(labels))
 
 
-def ranked_probability_score(grades: ArrayLike, proba: ArrayLike, *, labels: ArrayLike) -> float:
-    r"""Return the mean ranked probability score, 0 at best.
+def ranked_probability_score(grades: ArrayLike, proba: ArrayLike, labels: ArrayLike) -> float:
+    r"""Return the mean ranked probability score, in units of the labels; the lower, the better.
 
-    .. math:: \sum_t (a_{t+1} - a_t)\,(P(y \le a_t) - [y \le a_t])^2
-
-    for labels :math:`a_1 < ... < a_m`. It is in the unit of the grades, and the absolute error for a distribution that
-    is certain.
+    It is the continuous ranked probability score :math:`\int (F(t) - 1[y \le t])^2 dt` of the distribution function F
+    on the labels: a sum over the gaps between labels, weighted by their widths. A certain prediction has its absolute
+    error as the score.
 
     Parameters
     ----------
     grades : array-like of shape (q,)
+        Grades; need not be among the labels.
     proba : array-like of shape (q, m)
-        In ascending order of the labels.
+        Probabilities of the labels.
     labels : array-like of shape (m,)
-        Must include every grade.
+        In ascending order.
 
     References
     ----------
-    E. Epstein (1969). A scoring system for probability forecasts of ranked categories.
+    T. Gneiting and A. Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 102, 2007.
     """
-    probabilities, known, index = _labelled_proba(grades, proba, labels)
-    return float(ranked_probability_scores(probabilities, known, index).mean())
+    true, cumulative, values = _distributions(grades, proba, labels)
+    gaps = np.diff(values)
+    below = np.clip(true[:, None] - values[:-1], 0.0, gaps)  # part of each gap that is below the grade
+    inside = (below * cumulative**2 + (gaps - below) * (1 - cumulative) ** 2).sum(axis=1)
+    outside = np.abs(true - np.clip(true, values[0], values[-1]))
+    return float((inside + outside).mean())
 
 
-def calibration_error(grades: ArrayLike, proba: ArrayLike, *, labels: ArrayLike, n_bins: int = 10) -> float:
-    """Return the expected calibration error of the cumulative probabilities P(y ≤ a) of all labels but the last.
+def calibration_error(grades: ArrayLike, proba: ArrayLike, labels: ArrayLike, *, bins: int = 10) -> float:
+    """Return the expected calibration error of the cumulative probabilities.
 
-    The mean difference, over bins of equal width, between the mean probability and the share of samples for which
-    y ≤ a holds, weighted by the number of probabilities in the bin.
+    Each sample and each label but the last give a predicted probability that the grade is at most the label, and
+    whether it is. In bins of equal width the mean prediction is compared with the relative frequency; the result is the
+    mean absolute difference, weighted by the number of predictions in a bin.
 
     Parameters
     ----------
     grades : array-like of shape (q,)
     proba : array-like of shape (q, m)
+        Probabilities of the labels, at least two.
     labels : array-like of shape (m,)
-        Must include every grade.
-    n_bins : int
+        In ascending order.
+    bins : int
     """
-    probabilities, known, index = _labelled_proba(grades, proba, labels)
-    stated = np.clip(probabilities.cumsum(axis=1)[:, :-1], 0.0, 1.0).ravel()
-    holds = (np.arange(len(known) - 1) >= index[:, None]).ravel()
-    bins = np.minimum((stated * n_bins).astype(np.int64), n_bins - 1)
-    return float(np.abs(np.bincount(bins, stated - holds)).sum() / len(stated))
+    true, cumulative, values = _distributions(grades, proba, labels)
+    predicted, happened = cumulative.ravel(), (true[:, None] <= values[:-1]).ravel()
+    bin_of = np.minimum((predicted * bins).astype(np.int64), bins - 1)
+    excess = np.bincount(bin_of, predicted - happened, bins)  # sums of prediction minus outcome
+    return float(np.abs(excess).sum() / len(predicted))
 
 
 def order_preservation(
@@ -310,13 +316,13 @@ def _on_host(ranking: Ranking) -> Ranking:
     return Ranking(_array(ranking.indices), _array(ranking.distances), _array(ranking.labels))
 
 
-def _labelled_proba(grades: ArrayLike, proba: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, FloatArray, IntArray]:
-    true, known = _numbers("grades", grades), _numbers("labels", labels)
+def _distributions(grades: ArrayLike, proba: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return grades (q,), cumulative probabilities (q, m - 1) of all labels but the last, and labels (m,)."""
+    true, values = _numbers("grades", grades), _numbers("labels", labels)
     probabilities = np.asarray(proba, dtype=np.float64)
-    if probabilities.shape != (len(true), len(known)):
-        raise InputError(f"proba must have the shape ({len(true)}, {len(known)}), got {probabilities.shape}")
-    if (np.diff(known) <= 0).any() or not np.isin(true, known).all():
-        raise InputError("labels must ascend and include every grade")
-    if not np.isfinite(probabilities).all() or (np.abs(probabilities.sum(axis=1) - 1) > 1e-6).any():
-        raise InputError("every row of proba must hold probabilities with the sum 1")
-    return probabilities, known, np.searchsorted(known, true)
+    if probabilities.shape != (len(true), len(values)):
+        expected = (len(true), len(values))
+        raise InputError(f"probabilities must have shape {expected}, samples by labels, got {probabilities.shape}")
+    if not np.allclose(probabilities.sum(axis=1), 1, atol=1e-6) or (probabilities < -1e-9).any():
+        raise InputError("probabilities of a sample must be at least 0 and have the sum 1")
+    return true, np.clip(probabilities.cumsum(axis=1)[:, :-1], 0.0, 1.0), values

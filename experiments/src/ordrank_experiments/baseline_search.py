@@ -1,8 +1,9 @@
 """Model selection of the baselines: grid search by five-fold cross-validated MAE, ties to the first candidate.
 
 Folds are of whole subjects if training and test subjects differ. A *predictor* estimates grades directly; a *metric*
-learns a linear map in whose image k-NN votes, with the voting rule selected together with the map. Features are
-centred and divided by one number first, so that a grid means the same for pixels and for landmarks.
+learns a linear map in whose image k-NN votes, with the voting rule selected together with the map from as many
+neighbours as ``OrdinalRanker`` may use. Features are centred and divided by one number first, so that a grid means the
+same for pixels and for landmarks.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,14 +20,33 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from ordrank._protocols import FloatArray, IntArray
+from ordrank.estimators._knn_selection import VOTE_WEIGHTS, candidate_k
 from ordrank.neighbors import k_nearest
-from ordrank.neighbors.voting import vote_weights, weighted_median
+from ordrank.neighbors.voting import median_vote, vote_weights
 from ordrank_experiments.method import BaselineFailedError, FitMethod, MethodResult, Params, Stopwatch
 
 Folds: TypeAlias = Sequence[tuple[IntArray, IntArray]]
 Predict: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fitted predictor.
+
+    Attributes
+    ----------
+    predict : callable
+        Maps samples (q, d) to grades (q,).
+    predict_proba : callable or None
+        Maps samples (q, d) to probabilities (q, m) of the labels of the training set, in ascending order.
+    """
+
+    predict: Predict
+    predict_proba: Predict | None = None
+
+
 # Called with the samples and grades of a training part, then with each candidate, so that candidates share work.
-StartPredictor: TypeAlias = Callable[[FloatArray, FloatArray], Callable[[Params], Predict]]
+StartPredictor: TypeAlias = Callable[[FloatArray, FloatArray], Callable[[Params], Predictor]]
 # The same for the matrix of a map, shape (n_components, n_features).
 StartMap: TypeAlias = Callable[[FloatArray, FloatArray], Callable[[Params], FloatArray]]
 
@@ -33,12 +54,7 @@ FEW_LABELS = 10  # up to here grades are classes; beyond, a continuous scale
 FOLDS = 5
 SEED = 0
 SMALL = 200  # training samples up to which costly baselines search the whole grid in a few seconds
-VOTING_RULES: tuple[Params, ...] = tuple(
-    {"votes": k, "count": count}
-    for k in (1, 3, 5, 7, 9, 15)
-    for count in ("mean", "median")
-    if k > 1 or count == "mean"
-)
+AGGREGATES = ("mean", "median")
 
 
 def grid(**values: Sequence[Any]) -> list[Params]:
@@ -52,11 +68,42 @@ def describe(points: Sequence[Params]) -> str:
     return "; ".join(f"{name} of {', '.join(f'{value:g}' for value in found)}" for name, found in values.items())
 
 
+def voting_rules(n_samples: int, n_held_out: int) -> list[Params]:
+    """Return the voting rules to select from, with the numbers of neighbours of ``OrdinalRanker``.
+
+    Parameters
+    ----------
+    n_samples : int
+        Training samples.
+    n_held_out : int
+        Samples of the largest fold.
+    """
+    ks = candidate_k(n_samples, n_held_out)
+    rules = grid(votes=ks, aggregate=AGGREGATES, weights=VOTE_WEIGHTS)
+    return rules[:1] + [rule for rule in rules[1:] if rule["votes"] > 1]  # one vote is the same by every rule
+
+
+def median_predictor(labels: FloatArray, predict_proba: Predict) -> Predictor:
+    """Return a predictor of the median, which minimises the expected absolute error, of the probabilities (q, m)."""
+
+    def predict(Q: FloatArray) -> FloatArray:
+        cumulative = predict_proba(Q).cumsum(axis=1)
+        return np.asarray(labels[(cumulative >= 0.5 * (1 - 1e-12) * cumulative[:, -1:]).argmax(axis=1)])
+
+    return Predictor(predict, predict_proba)
+
+
 def search_predictor(
-    start: StartPredictor, points: Sequence[Params], large: Sequence[Params] | None = None
+    start: StartPredictor,
+    points: Sequence[Params],
+    large: Sequence[Params] | None = None,
+    final: StartPredictor | None = None,
 ) -> FitMethod:
-    """Return a predictor that searches ``points``, or ``large`` with more than SMALL training samples."""
-    return partial(_search, partial(_fit_predictor, start), points, large)
+    """Return a predictor that searches ``points``, or ``large`` with more than SMALL training samples.
+
+    ``final`` fits the selected candidate, the same as in the search by default.
+    """
+    return partial(_search, partial(_fit_predictor, start, final or start), points, large)
 
 
 def search_metric(start: StartMap, points: Sequence[Params], large: Sequence[Params] | None = None) -> FitMethod:
@@ -82,24 +129,28 @@ def _search(
 
 def _fit_predictor(
     start: StartPredictor,
+    final: StartPredictor,
     points: Sequence[Params],
     folds: Folds,
     X_train: FloatArray,
     y_train: FloatArray,
     X_test: FloatArray,
 ) -> MethodResult:
-    """Select a candidate, refit on all training samples and predict."""
+    """Select a candidate, unless there is only one, refit on all training samples and predict."""
     watch = Stopwatch()
     errors = np.zeros(len(points))
-    for rest, held in folds:
+    for rest, held in folds if len(points) > 1 else ():
         fit = start(X_train[rest], y_train[rest])
         for i, params in enumerate(points):
-            errors[i] += np.abs(fit(params)(X_train[held]) - y_train[held]).sum()
+            errors[i] += np.abs(fit(params).predict(X_train[held]) - y_train[held]).sum()
     chosen = points[int(errors.argmin())]
     search_seconds = watch.lap()
-    predict = start(X_train, y_train)(chosen)
+    predictor = final(X_train, y_train)(chosen)
     fit_seconds = watch.lap()
-    return MethodResult(predict(X_test), None, None, chosen, search_seconds, fit_seconds, watch.lap())
+    grades = predictor.predict(X_test)
+    predict_seconds = watch.lap()
+    proba = predictor.predict_proba(X_test) if predictor.predict_proba else None
+    return MethodResult(grades, None, None, chosen, search_seconds, fit_seconds, predict_seconds, proba)
 
 
 def _fit_metric(
@@ -112,20 +163,21 @@ def _fit_metric(
 ) -> MethodResult:
     """Select map and voting rule jointly, refit on all training samples and predict by k-NN."""
     watch = Stopwatch()
-    errors = np.zeros((len(points), len(VOTING_RULES)))
+    rules = voting_rules(len(y_train), max(len(held) for _, held in folds))
+    errors = np.zeros((len(points), len(rules)))
     for rest, held in folds:
         learn = start(X_train[rest], y_train[rest])
         for i, params in enumerate(points):
             L = learn(params)
-            votes = _votes(X_train[rest] @ L.T, y_train[rest], X_train[held] @ L.T, VOTING_RULES)
+            votes = _votes(X_train[rest] @ L.T, y_train[rest], X_train[held] @ L.T, rules)
             errors[i] += np.abs(votes - y_train[held]).sum(axis=1)
-    point, rule = divmod(int(errors.argmin()), len(VOTING_RULES))
+    point, rule = divmod(int(errors.argmin()), len(rules))
     search_seconds = watch.lap()
     L = start(X_train, y_train)(points[point])
     fit_seconds = watch.lap()
     Z_train, Z_test = X_train @ L.T, X_test @ L.T
-    (grades,) = _votes(Z_train, y_train, Z_test, [VOTING_RULES[rule]])
-    chosen = points[point] | VOTING_RULES[rule]
+    (grades,) = _votes(Z_train, y_train, Z_test, [rules[rule]])
+    chosen = points[point] | rules[rule]
     return MethodResult(grades, Z_train, Z_test, chosen, search_seconds, fit_seconds, watch.lap())
 
 
@@ -137,10 +189,10 @@ def _folds(y: FloatArray, groups: NDArray[Any] | None) -> Folds:
     _, counts = np.unique(y, return_counts=True)
     if len(counts) > FEW_LABELS:
         return list(KFold(min(FOLDS, len(y)), shuffle=True, random_state=SEED).split(y))
-    shared = counts[counts > 1]  # labels of one sample do not limit the number of folds
-    if not len(shared):
+    if counts.max() == 1:
         raise BaselineFailedError("every label has a single sample: cross-validation is not possible")
-    return list(StratifiedKFold(min(FOLDS, int(shared.min())), shuffle=True, random_state=SEED).split(y, y))
+    # A label of fewer samples than folds is in some folds only: a rare label does not limit the search.
+    return list(StratifiedKFold(min(FOLDS, int(counts.max())), shuffle=True, random_state=SEED).split(y, y))
 
 
 def _scaled(X_train: FloatArray, X_test: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -151,13 +203,14 @@ def _scaled(X_train: FloatArray, X_test: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _votes(Z_train: FloatArray, y_train: FloatArray, Z: FloatArray, rules: Sequence[Params]) -> FloatArray:
-    """Return k-NN grades of the rows of Z, one row per rule: mean, or median weighted by 1 / distance."""
-    most = min(len(Z_train), max(rule["votes"] for rule in rules))
-    nearest, distances = k_nearest(Z_train, Z, most)
+    """Return k-NN grades of the rows of Z, one row per rule."""
+    nearest, distances = k_nearest(Z_train, Z, max(rule["votes"] for rule in rules))
     labels = y_train[nearest]
 
-    def count(votes: int, count: str) -> FloatArray:
-        nearest = labels[:, :votes]
-        return nearest.mean(axis=1) if count == "mean" else weighted_median(nearest, vote_weights(distances[:, :votes]))
+    def grades(votes: int, aggregate: str, weights: str) -> FloatArray:
+        nearest, near = labels[:, :votes], distances[:, :votes]
+        if aggregate == "median":
+            return median_vote(nearest, near, weights)
+        return np.asarray(np.average(nearest, axis=1, weights=vote_weights(near, weights)))
 
-    return np.array([count(**rule) for rule in rules])
+    return np.array([grades(**rule) for rule in rules])

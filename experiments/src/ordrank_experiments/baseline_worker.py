@@ -44,12 +44,13 @@ def learn(X: NDArray[np.float64], y: NDArray[np.float64], method: str, **params:
 def learn_lmnn(
     X: NDArray[np.float64], y: NDArray[np.float64], n_neighbors: int, n_components: int, **params: Any
 ) -> Any:
-    """Fit LMNN with at most as many target neighbours as the smallest class has."""
+    """Fit LMNN with at most as many target neighbours as every class has, without classes of a single sample."""
     import metric_learn
 
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    if counts.min() < 2:
-        raise ValueError("it needs at least two samples of every label")
+    X, codes, counts = X[counts[codes] > 1], codes[counts[codes] > 1], counts[counts > 1]
+    if len(counts) < 2:
+        raise ValueError("it needs at least two samples of two labels")
     model = metric_learn.LMNN(
         n_neighbors=min(n_neighbors, int(counts.min()) - 1),
         n_components=min(n_components, X.shape[1], len(X)),

@@ -8,23 +8,32 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.svm import SVC, SVR
 
 from ordrank._protocols import FloatArray, IntArray
+from ordrank.metrics import nearest_label
 from ordrank_experiments.baseline_environment import fit_in_environment
 from ordrank_experiments.baseline_search import (
     FEW_LABELS,
+    FOLDS,
     SEED,
     SMALL,
     Predict,
+    Predictor,
     StartMap,
     StartPredictor,
     describe,
     grid,
+    median_predictor,
     search_metric,
     search_predictor,
 )
@@ -43,6 +52,11 @@ DIMENSIONS = (2, 10)
 MAP_ITERATIONS = 30
 SVM_ITERATIONS = 10_000  # not converged by then: C is too large
 REDSVM_MAX_SAMPLES = 1300  # its time grows with samples times labels
+TREES, TREES_IN_SEARCH = 500, 100
+FOREST = {"min_samples_leaf": (1, 3, 8), "max_features": (0.1, 0.5)}  # max_features as a share of the features
+BOOSTING = {"max_leaf_nodes": (4, 16), "min_samples_leaf": (3, 20)}
+BOOSTING_ROUNDS = 100
+GAUSSIAN_PROCESS_MAX_SAMPLES = 1500
 
 
 def baselines() -> list[Method]:
@@ -55,6 +69,9 @@ def baselines() -> list[Method]:
         _predictor("SVC (RBF)", _start_svc, grid(**kernels, C=PENALTIES)),
         _predictor("SVR (RBF)", _start_svr, grid(**kernels, C=PENALTIES)),
         _predictor("Kernel ridge", _start_ridge, grid(**kernels, alpha=RIDGES)),
+        _forest(),
+        _boosting(),
+        _gaussian_process(),
         *_mord(),
         _metric("NCA + k-NN", _start_nca, spreads, large=grid(spread=SPREADS[:1], n_components=DIMENSIONS)),
         *_skordinal(),
@@ -101,9 +118,16 @@ def _skordinal() -> Iterator[Method]:
 
 
 def _start_rbf(
-    X: FloatArray, target: FloatArray | IntArray, build: Callable[[Params], Any], finish: Callable[[Any], FloatArray]
-) -> Callable[[Params], Predict]:
-    """Fit with a Gaussian kernel; squared distances are computed once, the kernel matrix once per bandwidth."""
+    X: FloatArray,
+    target: FloatArray | IntArray,
+    build: Callable[[Params], Any],
+    finish: Callable[[Any], FloatArray],
+    calibrate: Callable[[Any, FloatArray], Any] | None = None,
+) -> Callable[[Params], Predictor]:
+    """Fit with a Gaussian kernel; squared distances are computed once, the kernel matrix once per bandwidth.
+
+    ``calibrate`` maps an unfitted model and the kernel matrix to one with ``predict_proba``, fitted when it is called.
+    """
     squared = euclidean_distances(X, squared=True)
     unit = 1 / squared.mean()
 
@@ -111,29 +135,40 @@ def _start_rbf(
     def kernel(relative_gamma: float) -> FloatArray:
         return np.asarray(np.exp(-relative_gamma * unit * squared))
 
-    def fit(params: Params) -> Predict:
+    def fit(params: Params) -> Predictor:
         relative = params["relative_gamma"]
         model = build(params).fit(kernel(relative), target)
 
-        def predict(Q: FloatArray) -> FloatArray:
-            return finish(model.predict(np.exp(-relative * unit * euclidean_distances(Q, X, squared=True))))
+        def kernel_with(Q: FloatArray) -> FloatArray:
+            return np.asarray(np.exp(-relative * unit * euclidean_distances(Q, X, squared=True)))
 
-        return predict
+        def predict(Q: FloatArray) -> FloatArray:
+            return finish(model.predict(kernel_with(Q)))
+
+        if calibrate is None:
+            return Predictor(predict)
+        return Predictor(predict, lambda Q: calibrate(build(params), kernel(relative)).predict_proba(kernel_with(Q)))
 
     return fit
 
 
-def _start_svc(X: FloatArray, y: FloatArray) -> Callable[[Params], Predict]:
-    classes, codes = np.unique(y, return_inverse=True)
+def _start_svc(X: FloatArray, y: FloatArray) -> Callable[[Params], Predictor]:
+    classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+
+    def calibrate(model: SVC, kernel: FloatArray) -> Any:
+        folds = min(FOLDS, int(counts.min()))
+        return CalibratedClassifierCV(model, cv=folds, ensemble=False).fit(kernel, codes)
+
     return _start_rbf(
         X,
         codes,
         lambda params: SVC(C=params["C"], kernel="precomputed", max_iter=SVM_ITERATIONS),
         lambda found: classes[found],
+        calibrate if counts.min() > 1 else None,  # a label of one sample cannot be in two folds
     )
 
 
-def _start_svr(X: FloatArray, y: FloatArray) -> Callable[[Params], Predict]:
+def _start_svr(X: FloatArray, y: FloatArray) -> Callable[[Params], Predictor]:
     mean, spread = y.mean(), y.std() or 1.0  # C and ε are relative to the spread of the grades
     on_scale = _on_scale(y)
     return _start_rbf(
@@ -144,7 +179,7 @@ def _start_svr(X: FloatArray, y: FloatArray) -> Callable[[Params], Predict]:
     )
 
 
-def _start_ridge(X: FloatArray, y: FloatArray) -> Callable[[Params], Predict]:
+def _start_ridge(X: FloatArray, y: FloatArray) -> Callable[[Params], Predictor]:
     mean, on_scale = y.mean(), _on_scale(y)  # KernelRidge has no intercept
     return _start_rbf(
         X,
@@ -166,19 +201,88 @@ def _on_scale(y: FloatArray) -> Predict:
     return lambda grades: labels[np.searchsorted(borders, grades)]
 
 
-def _start_classifier(X: FloatArray, y: FloatArray, build: Callable[[Params], Any]) -> Callable[[Params], Predict]:
+def _start_classifier(X: FloatArray, y: FloatArray, build: Callable[[Params], Any]) -> Callable[[Params], Predictor]:
     """Fit ``build(params)`` on class codes 0, 1, ... and predict labels."""
     classes, codes = np.unique(y, return_inverse=True)
 
-    def fit(params: Params) -> Predict:
+    def fit(params: Params) -> Predictor:
         model = build(params).fit(X, codes)
-        return lambda Q: classes[model.predict(Q).astype(np.int64)]
+        return Predictor(lambda Q: classes[model.predict(Q).astype(np.int64)], getattr(model, "predict_proba", None))
 
     return fit
 
 
-def _start_lda(X: FloatArray, y: FloatArray) -> Callable[[Params], Predict]:
+def _start_lda(X: FloatArray, y: FloatArray) -> Callable[[Params], Predictor]:
     return _start_classifier(X, y, lambda params: LinearDiscriminantAnalysis(solver="lsqr", **params))
+
+
+def _forest() -> Method:
+    """Return extremely randomised trees (Geurts et al. 2006)."""
+    points = grid(**FOREST)
+    search, final = (partial(_start_forest, trees=trees) for trees in (TREES_IN_SEARCH, TREES))
+    text = f"{describe(points)}, each with {TREES_IN_SEARCH} trees, then {TREES} trees; median of the probabilities"
+    return Method("Extra trees", "baseline", search_predictor(search, points, final=final), text)
+
+
+def _start_forest(X: FloatArray, y: FloatArray, *, trees: int) -> Callable[[Params], Predictor]:
+    labels, codes = np.unique(y, return_inverse=True)
+
+    def fit(params: Params) -> Predictor:
+        model = ExtraTreesClassifier(trees, random_state=SEED, **params).fit(X, codes)
+        return median_predictor(labels, model.predict_proba)
+
+    return fit
+
+
+def _boosting() -> Method:
+    """Return gradient boosted trees."""
+    points = grid(**BOOSTING)
+    text = (
+        f"{describe(points)}; {BOOSTING_ROUNDS} rounds; median of the probabilities, or with more than {FEW_LABELS} "
+        "labels the label nearest to a regression of the absolute error"
+    )
+    return Method("Gradient boosting", "baseline", search_predictor(_start_boosting, points), text)
+
+
+def _start_boosting(X: FloatArray, y: FloatArray) -> Callable[[Params], Predictor]:
+    labels, codes = np.unique(y, return_inverse=True)
+    fixed = {"max_iter": BOOSTING_ROUNDS, "early_stopping": False, "random_state": SEED}
+
+    def fit(params: Params) -> Predictor:
+        if len(labels) > FEW_LABELS:
+            regression = HistGradientBoostingRegressor(loss="absolute_error", **fixed, **params).fit(X, y)
+            return Predictor(lambda Q: labels[nearest_label(labels, regression.predict(Q))])
+        model = HistGradientBoostingClassifier(**fixed, **params).fit(X, codes)
+        return median_predictor(labels, model.predict_proba)
+
+    return fit
+
+
+def _gaussian_process() -> Method:
+    """Return a Gaussian process regression."""
+    text = "c·RBF + white noise by marginal likelihood, from three starts, without folds; label nearest to the mean"
+    fit = search_predictor(_start_gaussian_process, [{}])
+    return Method("Gaussian process", "baseline", fit, text, max_samples=GAUSSIAN_PROCESS_MAX_SAMPLES)
+
+
+def _start_gaussian_process(X: FloatArray, y: FloatArray) -> Callable[[Params], Predictor]:
+    labels = np.unique(y)
+    length = np.sqrt(euclidean_distances(X, squared=True).mean())
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(length, (1e-2 * length, 1e2 * length)) + WhiteKernel(0.5)
+    borders = (labels[1:] + labels[:-1]) / 2
+
+    def fit(params: Params) -> Predictor:
+        model = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=SEED).fit(X, y)
+
+        def predict_proba(Q: FloatArray) -> FloatArray:
+            """Return the normal distribution of a new grade, noise included, between the midpoints of the labels."""
+            mean, std = model.predict(Q, return_std=True)
+            below = norm.cdf(borders, mean[:, None], std[:, None])
+            return np.asarray(np.diff(below, axis=1, prepend=0.0, append=1.0))
+
+        return Predictor(lambda Q: labels[nearest_label(labels, model.predict(Q))], predict_proba)
+
+    return fit
 
 
 def _ordinal(
@@ -197,7 +301,7 @@ def _ordinal(
 
 def _start_ordinal(
     X: FloatArray, y: FloatArray, *, module: str, name: str, fixed: Mapping[str, Any]
-) -> Callable[[Params], Predict]:
+) -> Callable[[Params], Predictor]:
     try:
         classifier = getattr(importlib.import_module(module), name)
     except ImportError as error:

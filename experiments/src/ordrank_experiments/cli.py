@@ -79,6 +79,8 @@ class BenchmarkData(StrEnum):
     fgnet = "fgnet"
     retinamnist = "retinamnist"
     tables = "tables"
+    small_tables = "small-tables"
+    drawn = "drawn"
     all = "all"
 
 

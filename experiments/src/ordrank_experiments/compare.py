@@ -21,7 +21,7 @@ from ordrank_experiments.paper import Dataset
 from ordrank_experiments.scores import Score, read_scores, run_split
 from ordrank_experiments.significance import make_rows, paired_tests, summarise
 
-Name = Literal["umist", "fgnet", "retinamnist", "tables", "all"]
+Name = Literal["umist", "fgnet", "retinamnist", "tables", "small-tables", "drawn", "all"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def compare(dataset: Name, run: Run) -> Comparison:
 
     Parameters
     ----------
-    dataset : {"umist", "fgnet", "retinamnist", "tables", "all"}
+    dataset : {"umist", "fgnet", "retinamnist", "tables", "small-tables", "drawn", "all"}
     run : Run
         Costly conditions have fewer repeats. Installing a baseline invalidates finished splits.
     """

@@ -20,6 +20,8 @@ SCORES = {
     "accuracy": "accuracy",
     "kappa": "κ",
     "tau": "τ",
+    "rps": "RPS",
+    "calibration": "calibration error",
     "order_preservation": "order preservation",
     "ndcg": "NDCG@10",
     "same_subject_in_grade": "same person@3 in grade",
@@ -79,13 +81,16 @@ def _findings(document: Mapping[str, Any]) -> Section:
         f"Outcomes are of two-sided paired tests of the MAE at the level of {100 * LEVEL:g} %. Over random splits "
         "it is the corrected resampled t-test of Nadeau and Bengio (variance factor 1/J + n_test/n_train, since the "
         "splits overlap). With many more test than training samples it is very strict and a tie is weak evidence; the "
-        "uncorrected test is too lenient, so both are reported. With fewer than "
+        "uncorrected test is too lenient, so both are reported. Drawn tables are independent: there the paired "
+        "t-test needs no correction. With fewer than "
         f"{MIN_SPLITS} splits nothing is decided. On a single official split it is a permutation test with "
         f"{PERMUTATIONS} random signs over the test samples. There is no correction for the number of methods; “best "
         "or tied” means that no method with the same information is significantly better.",
         "The defaults of OrdinalMetric and the grids of the baselines were tuned on splits of UMIST and FG-NET of "
-        "another seed, on some of the hold-outs of the tables and on the one split of RetinaMNIST: results on the last "
+        "other seeds, on some of the hold-outs of the tables and on the one split of RetinaMNIST: results on the last "
         "two are not free of selection bias.",
+        "RPS is the ranked probability score, calibration error that of the cumulative probabilities; for methods with "
+        "probabilities of the grades on every split.",
         "Conditions with a limited number of hold-outs, and costly ones (subject-disjoint, all ages), have fewer "
         "splits; the tables say how many.",
     ]
@@ -223,8 +228,9 @@ def _choices(document: Mapping[str, Any]) -> Section:
             "cross-validation on the training samples is refitted, ties to the first. Folds are stratified if there "
             "are at most 10 labels, and of whole people if training and test people differ. relative_gamma is in units "
             "of one over the mean squared distance of the training samples, spread is the mean squared distance that "
-            "maps start from. k-NN methods also select k of 1, 3, 5, 7, 9, 15, and the mean or the median weighted by "
-            "one over the distance.",
+            "maps start from. k-NN methods also select k, of the numbers that OrdinalRanker selects from (1, 3, 7, 15, "
+            "31, 51 and a third of the training samples, at most 101), the mean or the median, and equal weights or "
+            "weights of one over the distance.",
             "Principal components are computed from all pictures, test pictures included, as in the paper.",
         ],
         [(["method", "choices"], [[name, text] for name, text in document["choices"].items()])],

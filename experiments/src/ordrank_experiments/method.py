@@ -33,6 +33,8 @@ class MethodResult:
         Selected hyperparameters, serialisable as JSON.
     search_seconds, fit_seconds, predict_seconds : float
         Time of model selection, of one fit with the selected hyperparameters, and of prediction.
+    proba : ndarray of shape (n_test, m), or None
+        Probabilities of the distinct labels of the training samples, in ascending order.
     """
 
     grades: FloatArray
@@ -42,6 +44,7 @@ class MethodResult:
     search_seconds: float
     fit_seconds: float
     predict_seconds: float
+    proba: FloatArray | None = None
 
 
 class FitMethod(Protocol):

@@ -77,8 +77,10 @@ def _fit_ranker(
         grades = np.asarray(ranker.predict(X_test), dtype=np.float64)
         predict_seconds = watch.lap()
         Z_test = np.asarray(ranker.metric_.transform(X_test), dtype=np.float64)
+        proba = np.asarray(ranker.predict_proba(X_test)) if hasattr(ranker, "predict_proba") else None
     Z_train = np.asarray(ranker.embedding_, dtype=np.float64)
-    return MethodResult(grades, Z_train, Z_test, chosen_hyperparameters(ranker), 0.0, fit_seconds, predict_seconds)
+    chosen = chosen_hyperparameters(ranker)
+    return MethodResult(grades, Z_train, Z_test, chosen, 0.0, fit_seconds, predict_seconds, proba)
 
 
 def chosen_hyperparameters(ranker: Any) -> Params:

@@ -34,6 +34,8 @@ class Score:
         Kendall's τ-b of estimates and grades.
     order_preservation, ndcg : float or None
         Of the learned distance, NDCG at 10; None for a predictor.
+    rps, calibration : float or None
+        Ranked probability score, and calibration error of the cumulative probabilities; None without probabilities.
     same_subject_in_grade, same_subject : float or None
         Share of the three nearest samples, of the query's grade or of all, that show the query's subject.
     search_seconds, fit_seconds, predict_seconds : float or None
@@ -51,6 +53,8 @@ class Score:
     accuracy: float | None = None
     kappa: float | None = None
     tau: float | None = None
+    rps: float | None = None
+    calibration: float | None = None
     order_preservation: float | None = None
     ndcg: float | None = None
     same_subject_in_grade: float | None = None
@@ -97,6 +101,7 @@ def score(split: Split, method: Method, data: SplitData) -> Score:
     return replace(
         empty,
         **_grade_scores(result.grades, data),
+        **_probability_scores(result, data),
         **_ranking_scores(result, data),
         search_seconds=result.search_seconds,
         fit_seconds=result.fit_seconds,
@@ -112,6 +117,16 @@ def _grade_scores(grades: FloatArray, data: SplitData) -> dict[str, Any]:
         "kappa": metrics.quadratic_weighted_kappa(data.y_test, grades, labels=data.y_train),
         "tau": metrics.kendall_tau(data.y_test, grades),
         "errors": tuple(np.abs(grades - data.y_test).tolist()),
+    }
+
+
+def _probability_scores(result: MethodResult, data: SplitData) -> dict[str, Any]:
+    if result.proba is None:
+        return {}
+    labels = np.unique(data.y_train)
+    return {
+        "rps": metrics.ranked_probability_score(data.y_test, result.proba, labels),
+        "calibration": metrics.calibration_error(data.y_test, result.proba, labels),
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.stats
 
 from ordrank._protocols import FloatArray
+from ordrank_experiments.conditions import INDEPENDENT_RULES
 from ordrank_experiments.method import Kind, Method
 from ordrank_experiments.own_methods import DEFAULT
 from ordrank_experiments.scores import Score
@@ -20,9 +21,11 @@ PERMUTATIONS = 10_000
 MIN_SPLITS = 5  # below, a t-test over splits is meaningless
 SHOWN_CHOICES = 5
 MEANS = (
-    "accuracy", "kappa", "tau", "order_preservation", "ndcg", "same_subject_in_grade", "same_subject",
-    "search_seconds", "fit_seconds", "predict_seconds",
+    "accuracy", "kappa", "tau", "rps", "calibration", "order_preservation", "ndcg", "same_subject_in_grade",
+    "same_subject", "search_seconds", "fit_seconds", "predict_seconds",
 )  # fmt: skip
+
+PROBABILISTIC = ("rps", "calibration")
 
 Condition: TypeAlias = tuple[str, str, int]  # benchmark, rule, n
 Outcome: TypeAlias = Literal["win", "tie", "loss", "undecided", "not run"]
@@ -51,6 +54,8 @@ class Row:
     accuracy: float | None
     kappa: float | None
     tau: float | None
+    rps: float | None
+    calibration: float | None
     order_preservation: float | None
     ndcg: float | None
     same_subject_in_grade: float | None
@@ -228,6 +233,8 @@ def _choice(name: str, value: Any) -> str:
 
 def _mean(scores: Sequence[Score], name: str) -> float | None:
     values = [getattr(score, name) for score in scores if getattr(score, name) is not None]
+    if name in PROBABILISTIC and len(values) < sum(score.mae is not None for score in scores):
+        return None  # a mean over the splits that allow probabilities would not compare with other methods
     return float(np.mean(values)) if values else None
 
 
@@ -246,7 +253,9 @@ def _paired_test(condition: Condition, method: Method, own: Sequence[Score], oth
 def _p_value(pairs: Sequence[tuple[Score, Score]], differences: FloatArray) -> float | None:
     """Test over splits, or over the test samples of a single split; None with a few splits."""
     if len(pairs) >= MIN_SPLITS:
-        return corrected_resampled_t(differences, float(np.mean([own.n_test / own.n_train for own, _ in pairs])))
+        independent = pairs[0][0].split.rule in INDEPENDENT_RULES
+        ratio = 0.0 if independent else float(np.mean([own.n_test / own.n_train for own, _ in pairs]))
+        return corrected_resampled_t(differences, ratio)
     own, other = pairs[0]
     if len(pairs) > 1 or own.errors is None or other.errors is None:
         return None
