@@ -342,7 +342,7 @@ def document(result: RankResult) -> dict[str, Any]:
     """Return a result for JSON, without thumbnail and display position."""
     fields = asdict(result)
     del fields["thumbnail"], fields["position"]
-    return fields
+    return fields | {"is_novel": result.is_novel, "explanation": result.explanation}
 
 
 def _check_cluster(scheduler: str | None, workers: int | None) -> None:

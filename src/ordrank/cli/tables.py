@@ -16,14 +16,14 @@ from ordrank.collection.types import (
     Evaluation,
     FitReport,
     GradeCount,
+    GradeProbability,
     ImportReport,
     Info,
     RankedPicture,
     RankResult,
-    Vote,
 )
 
-MAX_VOTES_SHOWN = 12
+MAX_GRADES_WITH_BARS = 12
 MAX_GRADES_SHOWN = 40
 MAX_GRADES_FOR_CONFUSION = 20  # with more, exact hits say little: only the size of errors does
 BAR_WIDTH = 30
@@ -175,15 +175,16 @@ def show_results(screen: Screen, results: Sequence[RankResult]) -> None:
 
 
 def _show_result(screen: Screen, result: RankResult) -> None:
-    known = "" if result.known_grade is None else f" (given: {result.known_grade})"
+    known = "" if result.known_grade is None else f", given: {result.known_grade}"
     screen.console.print(screen.text(result.query, "bold"))
-    screen.print(f"estimated grade {result.grade}{known}")
-    votes = _main_votes(result)
-    rows = [(vote.grade, vote.share, _percent(vote.share)) for vote in votes]
-    screen.facts({"votes": screen.bars(rows, chosen=result.grade)})
-    if len(votes) < len(result.votes):
-        others = pluralize(len(result.votes) - len(votes), "other grade has", "other grades have")
-        screen.print(f"{others} fewer votes or none", "dim")
+    screen.print(f"estimated grade {result.shown_grade}{known}")
+    screen.print(result.explanation, "bold red" if result.is_novel else "dim")
+    shown = _main_grades(result)
+    rows = [(each.grade, each.probability, _percent(each.probability)) for each in shown]
+    screen.facts({"probability": screen.bars(rows, chosen=result.grade)})
+    if len(shown) < len(result.probabilities):
+        others = pluralize(len(result.probabilities) - len(shown), "other grade is", "other grades are")
+        screen.print(f"{others} less probable", "dim")
     if not result.hits:
         screen.print("No picture matches.")
         return
@@ -193,13 +194,14 @@ def _show_result(screen: Screen, result: RankResult) -> None:
     screen.console.print(screen.table(head[:columns], cells, left=(1,)))
 
 
-def _main_votes(result: RankResult) -> list[Vote]:
-    """Return all votes where grades are few, else the estimated grade's and the largest, in the order of the grades."""
-    votes = result.votes
-    if len(votes) <= MAX_VOTES_SHOWN:
-        return list(votes)
-    largest = sorted(votes, key=lambda vote: (vote.grade != result.grade, -vote.share))[:MAX_VOTES_SHOWN]
-    return [vote for vote in votes if vote.grade == result.grade or (vote in largest and vote.share > 0)]
+def _main_grades(result: RankResult) -> list[GradeProbability]:
+    """Return all grades where they are few, else the estimated and the most probable ones, in their order."""
+    grades = result.probabilities
+    if len(grades) <= MAX_GRADES_WITH_BARS:
+        return list(grades)
+    ordered = sorted(grades, key=lambda each: (each.grade != result.grade, -each.probability))
+    chosen = ordered[:MAX_GRADES_WITH_BARS]
+    return [each for each in grades if each.grade == result.grade or (each in chosen and each.probability > 0)]
 
 
 def _ranked(screen: Screen, rank: int, picture: RankedPicture) -> list[Text]:

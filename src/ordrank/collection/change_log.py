@@ -17,7 +17,7 @@ SCHEMA = """
 CREATE TABLE counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL);
 CREATE TABLE grade_changes (
-    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, estimate REAL, undoes INTEGER
+    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, undoes INTEGER
 );
 """
 _INCREMENT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
@@ -27,11 +27,10 @@ _COUNT = "SELECT count(*) FROM trained JOIN pictures USING (id) WHERE trained.gr
 
 
 class GradeChange(NamedTuple):
-    """A new grade of one picture, or None and an estimated grade."""
+    """A new grade of one picture, or None; its estimate does not depend on its own grade and stays."""
 
     id: int
     grade: float | None
-    estimate: float | None
 
 
 class LoggedChange(NamedTuple):
@@ -77,13 +76,12 @@ def change_grade(cursor: sqlite3.Cursor, change: GradeChange, undoes: int | None
         return False
     cursor.execute(f"{_REMEMBER} id = ?", (change.id,))
     changed_before = _count_changed(cursor, change.id)
-    values = (change.grade, change.estimate, change.id)
-    cursor.execute("UPDATE pictures SET grade = ?, estimate = ? WHERE id = ?", values)
+    cursor.execute("UPDATE pictures SET grade = ? WHERE id = ?", (change.grade, change.id))
     cursor.execute(_INCREMENT, (SERIAL, 1))
     cursor.execute(_INCREMENT, (CHANGED, _count_changed(cursor, change.id) - changed_before))
     serial = counter(cursor, SERIAL)
-    logged = (serial, change.id, row[0], change.grade, change.estimate, undoes)
-    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?, ?)", logged)
+    logged = (serial, change.id, row[0], change.grade, undoes)
+    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?)", logged)
     cursor.execute("DELETE FROM grade_changes WHERE serial <= ?", (serial - MAX_LOGGED,))
     return True
 
@@ -93,7 +91,7 @@ def changes_since(connection: sqlite3.Connection, serial: int) -> list[GradeChan
     missed = counter(connection, SERIAL) - serial
     if not 0 <= missed <= MAX_LOGGED:
         return None
-    statement = "SELECT id, grade, estimate FROM grade_changes WHERE serial > ? ORDER BY serial"
+    statement = "SELECT id, grade FROM grade_changes WHERE serial > ? ORDER BY serial"
     found = [GradeChange(*row) for row in connection.execute(statement, (serial,))] if missed else []
     return found if len(found) == missed else None
 

@@ -244,8 +244,7 @@ class Collection:
 
     def _write_grade(self, store: Store, picture: int, value: float | None, undoes: int | None = None) -> Picture:
         self.refresh()  # nobody else can write from here on
-        estimate = self._live.current().estimate(picture) if value is None else None
-        if not store.set_grade(picture, value, estimate, undoes):
+        if not store.set_grade(picture, value, undoes):
             raise unknown_picture(picture)
         self.refresh()
         return self.picture(picture)

@@ -22,7 +22,7 @@ from ordrank.errors import CollectionError
 
 _T = TypeVar("_T")
 
-DATABASE_FORMAT = 2
+DATABASE_FORMAT = 3
 DATABASE = "collection.sqlite"
 _ENDINGS = ("", "-wal", "-shm", "-journal")
 FILES = tuple(f"{DATABASE}{ending}" for ending in _ENDINGS)
@@ -32,10 +32,12 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE pictures (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, path TEXT NOT NULL, sha256 TEXT NOT NULL UNIQUE,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
-    grade REAL, estimate REAL
+    grade REAL, estimate REAL, lowest REAL, highest REAL
 );
 CREATE TABLE features (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL);
-CREATE TABLE embeddings (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL);
+CREATE TABLE embeddings (
+    id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL, held_out BLOB
+);
 CREATE TABLE thumbnails (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, jpeg BLOB NOT NULL);
 """
 

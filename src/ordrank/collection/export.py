@@ -18,7 +18,7 @@ from ordrank.collection.types import Header, ImageRow
 from ordrank.errors import InputError
 
 _ROWS_PER_BLOCK = 4096
-COLUMNS = ("name", "path", "sha256", "width", "height", "grade", "estimate")
+COLUMNS = ("name", "path", "sha256", "width", "height", "grade", "estimate", "lowest", "highest")
 
 Block = tuple[list[ImageRow], NDArray[np.float32]]
 
@@ -51,7 +51,8 @@ def cells(header: Header, row: ImageRow) -> list[Any]:
     def cell(grade: float | None) -> float | str | None:
         return grade if grade is None or header.order is None else header.format_grade(grade)
 
-    return [row.name, row.path, content_sha256(row.sha256), row.width, row.height, cell(row.grade), cell(row.estimate)]
+    grades = map(cell, (row.grade, row.estimate, row.lowest, row.highest))
+    return [row.name, row.path, content_sha256(row.sha256), row.width, row.height, *grades]
 
 
 def _is_export(file: Path) -> bool:
@@ -84,7 +85,7 @@ def _write_csv(file: Path, header: Header, width: int, blocks: Iterator[Block]) 
 def _write_parquet(file: Path, header: Header, width: int, blocks: Iterator[Block]) -> None:
     pa, parquet = _pyarrow()
     grade = pa.float64() if header.order is None else pa.string()
-    types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int32(), grade, grade)
+    types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int32(), grade, grade, grade, grade)
     schema = pa.schema([*zip(COLUMNS, types, strict=True), ("embedding", pa.list_(pa.float32(), width))])
     with parquet.ParquetWriter(file, schema) as writer:
         for rows, vectors in blocks:

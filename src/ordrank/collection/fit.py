@@ -239,15 +239,15 @@ def _reader(n_jobs: int, scheduler: str | None, workers: int | None) -> Iterator
 
 
 def _update_new_estimates(store: Store, names: set[str]) -> None:
-    """Estimate ungraded new pictures again with the votes of all grades that were added with them.
+    """Estimate new pictures again with the votes of all grades that were added with them.
 
     The result then does not depend on the order of the files or on interrupts.
     """
-    ungraded = [row.id for row in store.rows() if row.name in names and row.grade is None]
-    if ungraded:
+    new = [row.id for row in store.rows() if row.name in names and not len(store.held_out(row.id)[0])]
+    if new:
         from ordrank.collection.train import update_estimates
 
-        update_estimates(store, ungraded)
+        update_estimates(store, new)
 
 
 def _check_grades(grades: Mapping[str, float | None], report: ImportReport) -> None:

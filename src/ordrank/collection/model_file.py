@@ -21,11 +21,12 @@ from ordrank.collection.projection import Projection
 from ordrank.collection.types import Header
 from ordrank.errors import CollectionError
 from ordrank.estimators import OrdinalEmbedding
+from ordrank.estimators._distribution import GradeDistribution
 
 if TYPE_CHECKING:
-    from ordrank.estimators import OrdinalMetric
+    from ordrank.estimators import OrdinalRanker
 
-MODEL_FORMAT = 4
+MODEL_FORMAT = 5
 _NAME = re.compile("model-[0-9a-f]{16}")
 _SUFFIXES = (".safetensors", ".json")
 
@@ -43,31 +44,27 @@ class Model:
         Of projected features.
     hyperparameters : dict
         Selected kernel, sharpness, alpha and nu.
-    n_votes : int
-        Graded neighbours that vote for a grade.
-    weights : {"distance", "uniform"}
-        How their votes count.
+    distribution : GradeDistribution
+        From neighbours to probabilities of grades.
     """
 
     fingerprint: str
     projection: Projection
     embedding: OrdinalEmbedding
     hyperparameters: dict[str, Any]
-    n_votes: int
-    weights: str
+    distribution: GradeDistribution
 
     @classmethod
-    def from_metric(
-        cls, fingerprint: str, projection: Projection, metric: OrdinalMetric, n_votes: int, weights: str
-    ) -> Model:
-        """Return the model of a fitted metric."""
+    def from_ranker(cls, fingerprint: str, projection: Projection, ranker: OrdinalRanker) -> Model:
+        """Return the model of a fitted ranker with the default metric."""
+        metric = ranker.metric_
         selected = {
             "kernel": metric.kernel_,
             "sharpness": metric.sharpness_,
             "alpha": float(metric.alpha_),
             "nu": float(metric.nu_),
         }
-        return cls(fingerprint, projection, metric.ordinal_embedding_, selected, int(n_votes), weights)
+        return cls(fingerprint, projection, metric.ordinal_embedding_, selected, ranker.grade_distribution_)
 
     @property
     def n_order(self) -> int:
@@ -76,7 +73,13 @@ class Model:
 
     def choices(self) -> dict[str, Any]:
         """Return what was selected in training."""
-        votes = {"votes": self.n_votes, "weights": self.weights}
+        distribution = self.distribution
+        votes = {
+            "votes": distribution.n_neighbors,
+            "weights": distribution.weights,
+            "frequency_weight": distribution.frequency_weight,
+            "threshold_weight": distribution.threshold_weight,
+        }
         return {**self.hyperparameters, "locality": self.embedding.locality, **votes}
 
     def embed(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -92,13 +95,14 @@ def serialize_model(model: Model) -> tuple[str, dict[str, bytes]]:
     """Return the name of a model, which is its checksum, and the contents of its files by file name."""
     arrays, numbers = model.embedding.to_arrays()
     arrays |= {"projection.mean": model.projection.mean, "projection.components": model.projection.components}
-    data = save(arrays)
+    of_distribution, values = model.distribution.to_arrays()
+    data = save(arrays | {f"distribution.{name}": array for name, array in of_distribution.items()})
     text = {
         "format": MODEL_FORMAT,
         "fingerprint": model.fingerprint,
         "embedding": numbers,
         "hyperparameters": model.hyperparameters,
-        "votes": {"number": model.n_votes, "weights": model.weights},
+        "distribution": values,
         "sha256": hashlib.sha256(data).hexdigest(),
     }
     described = json.dumps(text, indent=1, sort_keys=True).encode()
@@ -177,8 +181,11 @@ def is_model_name(name: str) -> bool:
 
 def _build(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     projection = Projection(arrays["projection.mean"], arrays["projection.components"])
-    embedding, votes = OrdinalEmbedding.from_arrays(arrays, text["embedding"]), text["votes"]
-    return Model(text["fingerprint"], projection, embedding, text["hyperparameters"], votes["number"], votes["weights"])
+    embedding = OrdinalEmbedding.from_arrays(arrays, text["embedding"])
+    prefix = "distribution."
+    parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    distribution = GradeDistribution.from_arrays(parts, text["distribution"])
+    return Model(text["fingerprint"], projection, embedding, text["hyperparameters"], distribution)
 
 
 def _read(file: Path) -> bytes:

@@ -13,7 +13,7 @@ from ordrank._protocols import Extractor
 from ordrank.collection.ingest.importing import extractor_of
 from ordrank.collection.ingest.reading import read_query
 from ordrank.collection.live import LiveSnapshot
-from ordrank.collection.search import EmbeddedQuery
+from ordrank.collection.search import EmbeddedQuery, split_held_out
 from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import read_store
 from ordrank.collection.types import Header, QueryPicture
@@ -61,15 +61,20 @@ class QueryReader:
         return EmbeddedQuery(query.name, snapshot.trained_model.embed(query.features[None])[0], query.thumbnail)
 
     def _known(self, snapshot: Snapshot, row: int, name: str) -> EmbeddedQuery:
-        picture = int(snapshot.images.ids[row])
-        vector = None if snapshot.space is None else snapshot.space.vector(row)
+        picture, space = int(snapshot.images.ids[row]), snapshot.space
+        vector, held_out = (None, None) if space is None else (space.vector(row), space.held_out_of(row))
         if vector is None:
             with self._live.reading(picture) as store:
                 # A newer model than that of the snapshot may have embedded it since; a cluster checks that none has.
-                vector = store.embedding(picture) if snapshot.space is None else None
+                vector = store.embedding(picture) if space is None else None
                 if vector is None:
                     vector = snapshot.trained_model.embed(store.feature_vector(picture)[None])[0]
-        return EmbeddedQuery(name, vector, id=picture)
+                elif len(known := store.held_out(picture)[1]):
+                    held_out = known[0]
+        if held_out is None:
+            return EmbeddedQuery(name, vector, id=picture)
+        vectors, by_threshold = split_held_out(vector[None], held_out[None], snapshot.trained_model.n_order)
+        return EmbeddedQuery(name, vectors[0], b"", picture, None if by_threshold is None else by_threshold[0])
 
     def _extractor_of(self, header: Header) -> Extractor:
         """Return the extractor of the features in the collection; it is loaded once."""

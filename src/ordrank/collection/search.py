@@ -8,66 +8,132 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._protocols import FloatArray
+from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.model_file import Model
-from ordrank.collection.types import RankedPicture, RankRequest, RankResult, Vote
+from ordrank.collection.types import COVERAGE, GradeProbability, RankedPicture, RankRequest, RankResult
 from ordrank.errors import CollectionError
+from ordrank.estimators._defaults import DEFAULTS
 from ordrank.metrics import nearest_label
 from ordrank.neighbors.index import ExactIndex
 from ordrank.neighbors.search import GRADED_ONLY, Embeddings, Filter, Hits, InMemoryIndex, VectorIndex
-from ordrank.neighbors.voting import median_vote, vote_weights
 
 if TYPE_CHECKING:
     from ordrank.collection.snapshot import Snapshot
 
+ONLY_GRADED = "the only graded picture of the collection does not vote on itself; give more grades with `ordrank fit`"
 NO_GRADES = "no picture of the collection has a grade to vote with; give grades with `ordrank fit`"
 
 
 @dataclass(frozen=True)
 class EmbeddedQuery:
-    """A query with its embedding (s + d,); ``id`` is set if it belongs to the collection, and excludes it from hits."""
+    """A query with its embedding, as if it had no grade.
+
+    Attributes
+    ----------
+    name : str
+    vector : ndarray of shape (s + d,)
+    thumbnail : bytes
+    id : int or None
+        If it belongs to the collection; it neither votes on itself nor is it a hit.
+    by_threshold : ndarray of shape (m,), or None
+        Probabilities of the threshold model, if it was held out of that.
+    """
 
     name: str
     vector: NDArray[np.float32]
     thumbnail: bytes = b""
     id: int | None = None
+    by_threshold: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Distributions of the grades of q queries."""
+
+    proba: FloatArray  # (q, M)
+    values: FloatArray  # (q,), medians
+    intervals: FloatArray  # (q, 2), lowest and highest grade
+    nearest: IntArray  # (q, k), ids of the voting pictures
+
+    def columns(self) -> FloatArray:
+        """Return medians and intervals side by side, (q, 3)."""
+        return np.column_stack([self.values, self.intervals])
 
 
 class GradeEstimator:
-    """Estimates grades by the votes of the nearest graded pictures.
+    """Estimates grades by the nearest graded pictures.
 
     Parameters
     ----------
     index : VectorIndex
         Of any pictures; those with a given grade vote.
     model : Model
-        Holds the number of votes and their weights.
     """
 
     def __init__(self, index: VectorIndex, model: Model) -> None:
-        self.labels: FloatArray = index.labels
-        if not len(self.labels):
+        if not len(index.labels):
             raise CollectionError(NO_GRADES)
-        self._index, self._n_votes, self._weights = index, model.n_votes, model.weights
+        self._model, self._index = model, index
+        # Grades that were given since the training are labels too.
+        self.labels: FloatArray = np.union1d(index.labels, model.distribution.labels)
+        self._distribution = model.distribution.with_labels(self.labels)
 
-    def estimate(self, vectors: NDArray[np.float32]) -> FloatArray:
-        """Return the grades (n,) of embeddings (n, s + d)."""
-        hits = self._index.nearest(vectors, self._n_votes, GRADED_ONLY)
-        return median_vote(hits.grades, hits.distances, self._weights)
+    def estimate(
+        self,
+        vectors: NDArray[np.floating],
+        ids: IntArray | None = None,
+        by_threshold: NDArray[np.floating] | None = None,
+    ) -> Estimates:
+        """Estimate the grades of embeddings (q, s + d).
 
-    def vote(self, query: EmbeddedQuery) -> tuple[float, FloatArray]:
-        """Return the grade of a query and the share (m,) of the votes for each label; its own vote is excluded."""
-        hits = self._index.nearest(query.vector[None], self._n_votes, GRADED_ONLY, exclude=query.id)
-        if not hits.total:
-            raise CollectionError(
-                f"{query.name} is the only graded picture of the collection, and does not vote on itself; "
-                "give more grades with `ordrank fit`"
+        Parameters
+        ----------
+        vectors : ndarray of shape (q, s + d)
+        ids : ndarray of shape (q,), optional
+            Of pictures of the collection, which do not vote on themselves; -1 for others.
+        by_threshold : ndarray of shape (q, m), optional
+            Probabilities by the threshold model of pictures that were held out of it; NaN for others.
+        """
+        k = self._distribution.n_neighbors
+        hits = self._index.nearest(vectors, k + (ids is not None), GRADED_ONLY)
+        grades, distances, nearest = hits.grades, hits.distances, hits.ids
+        if ids is not None:
+            own = nearest == ids[:, None]
+            # Of k + 1 pictures drop the query, or the last; of all that there are, only the query.
+            n_others = min(k, hits.total - int(own.any(axis=1).all()))
+            others = np.argsort(own, axis=1, kind="stable")[:, :n_others]
+            grades, distances = (
+                np.take_along_axis(grades, others, axis=1),
+                np.take_along_axis(distances, others, axis=1),
             )
-        value = float(median_vote(hits.grades, hits.distances, self._weights)[0])
-        votes = hits.grades[0]
-        counts = vote_weights(hits.distances, self._weights)[0]
-        shares = np.bincount(np.searchsorted(self.labels, votes), counts, len(self.labels)) / counts.sum()
-        return value, shares
+            nearest = np.take_along_axis(nearest, others, axis=1)
+        if not nearest.shape[1]:
+            raise CollectionError(ONLY_GRADED)
+        votes = np.searchsorted(self.labels, grades)
+        proba = self._distribution.proba(votes, distances, vectors, self._threshold_proba(vectors, by_threshold))
+        intervals = self._distribution.interval(proba, COVERAGE)
+        return Estimates(proba, self._distribution.median(proba), intervals, nearest)
+
+    def novelty(self, query: EmbeddedQuery, nearest: IntArray) -> float | None:
+        """Return the p-value that a query is like the pictures that vote on it (k,), nearest first."""
+        distribution = self._distribution
+        vectors = self._index.take(nearest[: DEFAULTS.novelty_neighbors])
+        difference = np.subtract(vectors, query.vector, dtype=np.float64)[:, distribution.n_order :]
+        value = float(distribution.novelty(np.linalg.norm(difference, axis=1).min(keepdims=True))[0])
+        return None if np.isnan(value) else value
+
+    def _threshold_proba(
+        self, vectors: NDArray[np.floating], held_out: NDArray[np.floating] | None
+    ) -> FloatArray | None:
+        """Return probabilities (q, M) by the threshold model: held-out ones where they are known."""
+        distribution = self._distribution
+        if held_out is None or distribution.threshold_weight == 0:
+            return None
+        proba = distribution.threshold.proba(np.asarray(vectors[:, distribution.n_order :], dtype=np.float64))
+        known, columns = ~np.isnan(held_out[:, 0]), np.searchsorted(self.labels, self._model.distribution.labels)
+        proba[known] = 0.0
+        proba[np.ix_(known, columns)] = held_out[known]
+        return proba
 
 
 class Searcher:
@@ -86,14 +152,17 @@ class Searcher:
 
     def rank(self, query: EmbeddedQuery, request: RankRequest) -> RankResult:
         """Estimate the grade of a query and rank the pictures that match the request."""
-        header, (value, shares) = self._snapshot.header, self.estimator.vote(query)
+        header, ids = self._snapshot.header, None if query.id is None else np.array([query.id])
+        by_threshold = None if query.by_threshold is None else query.by_threshold[None]
+        estimate = self.estimator.estimate(query.vector[None], ids, by_threshold)
+        value, (lowest, highest) = float(estimate.values[0]), estimate.intervals[0].tolist()
         where = self._filter(request, value)
         k = request.offset + request.k
         if request.offset and request.offset >= self._nearest(query, 0, where).total:
             k = 0  # beyond the last page: count without sorting
         hits = self._nearest(query, k, where)
-        ids, distances = hits.ids[0, request.offset :], hits.distances[0, request.offset :]
-        difference = np.subtract(self._index.take(ids), query.vector, dtype=np.float64)
+        found, distances = hits.ids[0, request.offset :], hits.distances[0, request.offset :]
+        difference = np.subtract(self._index.take(found), query.vector, dtype=np.float64)
         order = np.linalg.norm(difference[:, : self._n_order], axis=1)
         appearance = np.linalg.norm(difference[:, self._n_order :], axis=1)
         known = np.nan if query.id is None else self._snapshot.grades[self._snapshot.row_of(query.id)]
@@ -102,17 +171,20 @@ class Searcher:
             id=query.id,
             grade=header.format_grade(value),
             value=value,
+            lowest=header.format_grade(lowest),
+            highest=header.format_grade(highest),
             known_grade=None if np.isnan(known) else header.format_grade(known),
-            votes=tuple(
-                Vote(header.format_grade(label), float(share))
-                for label, share in zip(self.estimator.labels, shares, strict=True)
+            probabilities=tuple(
+                GradeProbability(header.format_grade(label), probability)
+                for label, probability in zip(self.estimator.labels, estimate.proba[0].tolist(), strict=True)
             ),
-            position=self._snapshot.display_position(query.vector) if request.with_position else None,
+            novelty=self.estimator.novelty(query, estimate.nearest[0]),
+            position=self._snapshot.display_position(query.vector, query.id) if request.with_position else None,
             total=hits.total,
             hits=tuple(
                 self._ranked(picture, *measured)
                 for picture, *measured in zip(
-                    ids.tolist(), distances.tolist(), order.tolist(), appearance.tolist(), strict=True
+                    found.tolist(), distances.tolist(), order.tolist(), appearance.tolist(), strict=True
                 )
             ),
             thumbnail=query.thumbnail,
@@ -133,6 +205,19 @@ class Searcher:
         found = self._snapshot.picture(self._snapshot.row_of(picture))
         grade = found.grade or found.estimate or ""
         return RankedPicture(found.id, found.name, grade, found.grade is None, distance, order, appearance)
+
+
+def split_held_out(
+    vectors: NDArray[np.floating], held_out: NDArray[np.floating], n_order: int
+) -> tuple[NDArray[np.float32], NDArray[np.float64] | None]:
+    """Return the embeddings (n, s + d) of pictures without their own grades, and their threshold probabilities (n, m).
+
+    ``held_out`` is that of :class:`EmbeddedBatch`; rows of NaN leave the embedding as it is.
+    """
+    known = ~np.isnan(held_out[:, :1])
+    order = np.where(known, held_out[:, :n_order], vectors[:, :n_order])
+    without = np.hstack([order, vectors[:, n_order:]]).astype(np.float32)
+    return without, held_out[:, n_order:].astype(np.float64) if held_out.shape[1] > n_order else None
 
 
 def build_index(embeddings: Embeddings, model: Model) -> InMemoryIndex:

@@ -14,7 +14,7 @@ from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import DATABASE, check_exists, check_types, float_table
 from ordrank.collection.model_file import Model, current_model
-from ordrank.collection.search import NO_GRADES, EmbeddedQuery, Searcher
+from ordrank.collection.search import NO_GRADES, Searcher
 from ordrank.collection.store import Store, read_store
 from ordrank.collection.types import Header, Picture, PicturePage, Points, RankRequest
 from ordrank.errors import CollectionError, InputError, UnknownError
@@ -66,17 +66,28 @@ class ImageTable:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingSpace:
-    """The embeddings ``vectors`` (m, s + d) of the pictures in ``rows`` (m,), with s leading ordinal coordinates."""
+    """The embeddings ``vectors`` (m, s + d) of the pictures in ``rows`` (m,), with s leading ordinal coordinates.
+
+    ``held_out`` (h, ...) is what the pictures in ``held_out_rows`` (h,) are without their own grades, see
+    :class:`EmbeddedBatch`.
+    """
 
     rows: IntArray
     vectors: NDArray[np.float32]
     n_order: int
     index: ExactIndex
+    held_out_rows: IntArray
+    held_out: NDArray[np.float32]
 
     def vector(self, row: int) -> NDArray[np.float32] | None:
         """Return the embedding (s + d,) of the picture in a row of the table; None if it has none."""
         i = int(np.searchsorted(self.rows, row))
         return self.vectors[i] if i < len(self.rows) and self.rows[i] == row else None
+
+    def held_out_of(self, row: int) -> NDArray[np.float32] | None:
+        """Return what the picture in a row of the table is without its own grade; None if that was not in the fit."""
+        i = int(np.searchsorted(self.held_out_rows, row))
+        return self.held_out[i] if i < len(self.held_out_rows) and self.held_out_rows[i] == row else None
 
     @cached_property
     def positions(self) -> NDArray[np.float32]:
@@ -112,6 +123,8 @@ class Snapshot:
     images : ImageTable
     grades, estimates : ndarray of shape (n,)
         Given and estimated grades; NaN where there is none.
+    intervals : ndarray of shape (n, 2)
+        Lowest and highest grade of the intervals of the estimates.
     model : Model or None
         None before the first fit.
     space : EmbeddingSpace or None
@@ -126,6 +139,7 @@ class Snapshot:
     images: ImageTable
     grades: FloatArray
     estimates: FloatArray
+    intervals: FloatArray
     model: Model | None
     space: EmbeddingSpace | None
     serial: int
@@ -208,17 +222,21 @@ class Snapshot:
 
     def picture(self, row: int) -> Picture:
         """Return the picture in a row."""
-        given, value = not np.isnan(self.grades[row]), float(self.values[row])
-        shown = None if np.isnan(value) else self.header.format_grade(value)
+        value, (lowest, highest) = float(self.values[row]), self.intervals[row].tolist()
         return Picture(
             id=int(self.images.ids[row]),
             name=self.images.names[row],
-            grade=shown if given else None,
-            estimate=None if given else shown,
+            grade=self._shown(self.grades[row]),
+            estimate=self._shown(self.estimates[row]),
+            lowest=self._shown(lowest),
+            highest=self._shown(highest),
             value=None if np.isnan(value) else value,
             width=self.images.widths[row],
             height=self.images.heights[row],
         )
+
+    def _shown(self, value: float) -> str | None:
+        return None if np.isnan(value) else self.header.format_grade(value)
 
     def page(self, grade: str | None, given: bool | None, offset: int, limit: int) -> PicturePage:
         """Return a page of the pictures by grade and name; see :meth:`Collection.pictures`."""
@@ -248,22 +266,14 @@ class Snapshot:
         )
         return Points(len(chosen), total, b"".join(column.tobytes() for column in columns))
 
-    def estimate(self, picture: int) -> float | None:
-        """Return the grade of a picture by the votes of the others; None without embedding or other grades."""
-        row = self.row_of(picture)
-        vector = None if self.space is None else self.space.vector(row)
-        if vector is None:
-            return None
-        try:
-            return self.searcher.estimator.vote(EmbeddedQuery(self.images.names[row], vector, id=picture))[0]
-        except CollectionError:  # no other picture has a grade
-            return None
-
-    def display_position(self, vector: NDArray[np.float32]) -> tuple[float, float, float] | None:
-        """Return where to display an embedding (s + d,)."""
+    def display_position(
+        self, vector: NDArray[np.float32], picture: int | None = None
+    ) -> tuple[float, float, float] | None:
+        """Return where to display an embedding (s + d,), or a picture of the collection."""
         if self.space is None:
             return None
-        x, y, z = self.space.project(vector[None])[0].tolist()
+        own = None if picture is None else self.space.vector(self.row_of(picture))
+        x, y, z = self.space.project((vector if own is None else own)[None])[0].tolist()
         return x, y, z
 
     def has_grade(self, value: float) -> NDArray[np.bool_]:
@@ -274,12 +284,10 @@ class Snapshot:
 
     def with_changes(self, changes: Sequence[GradeChange], serial: int) -> Snapshot:
         """Return the state after grade changes, up to a transaction."""
-        grades, estimates = self.grades.copy(), self.estimates.copy()
-        for picture, grade, estimate in changes:
-            row = self.images.row(picture)
-            grades[row] = np.nan if grade is None else grade
-            estimates[row] = np.nan if estimate is None else estimate
-        return replace(self, grades=grades, estimates=estimates, serial=serial)
+        grades = self.grades.copy()
+        for picture, grade in changes:
+            grades[self.images.row(picture)] = np.nan if grade is None else grade
+        return replace(self, grades=grades, serial=serial)
 
 
 def take_snapshot(
@@ -305,11 +313,11 @@ def take_snapshot(
                 return previous.with_changes(changes, store.serial)
             if changes is not None and not changed:
                 return previous
-        columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 7
+        columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 9
         ids, names, sha256, widths, heights, *numbers = columns
         for column, expected in zip((ids, names, sha256, widths, heights), (int, str, str, int, int), strict=True):
             check_types(column, expected)
-        grades, estimates = float_table(list(zip(*numbers, strict=True)), 2).T
+        columns_of_grades = float_table(list(zip(*numbers, strict=True)), 4)
         images = ImageTable(np.array(ids, dtype=np.int64), names, sha256, widths, heights)  # type: ignore[arg-type]
         if previous is not None and images.has_same_content(previous.images):
             images = previous.images
@@ -317,8 +325,9 @@ def take_snapshot(
         return Snapshot(
             store.header,
             images,
-            grades,
-            estimates,
+            columns_of_grades[:, 0],
+            columns_of_grades[:, 1],
+            columns_of_grades[:, 2:],
             model,
             _space(store, images, model, previous) if load_vectors else None,
             store.serial,
@@ -352,8 +361,9 @@ def _space(store: Store, images: ImageTable, model: Model | None, previous: Snap
     space = None if previous is None or previous.model is not model or previous.images is not images else previous.space
     if space is not None and np.array_equal(rows, space.rows):
         return space
-    vectors = store.embeddings().vectors
-    return EmbeddingSpace(rows, vectors, model.n_order, ExactIndex(vectors, model.n_order))
+    vectors, (ids, held_out) = store.embeddings().vectors, store.held_out()
+    index, held_out_rows = ExactIndex(vectors, model.n_order), np.searchsorted(images.ids, ids)
+    return EmbeddingSpace(rows, vectors, model.n_order, index, held_out_rows, held_out)
 
 
 def _principal_axes(sample: FloatArray, n_axes: int) -> FloatArray:

@@ -50,7 +50,7 @@ ALL_IDS = range(2**63 - 1)
 # Keys of notes about the last fit.
 FITTED, BALANCED, ERROR = "fitted", "balanced", "error"
 _MODELS = "models"
-_ESTIMATE = "UPDATE pictures SET estimate = CASE WHEN grade IS NULL THEN ? END WHERE id = ?"
+_ESTIMATE = "UPDATE pictures SET estimate = ?, lowest = ?, highest = ? WHERE id = ?"
 
 
 class Store:
@@ -105,8 +105,8 @@ class Store:
         return found
 
     def summary_rows(self) -> list[tuple[Any, ...]]:
-        """Return id, name, SHA-256, width, height, grade and estimate of all pictures by ascending id."""
-        statement = "SELECT id, name, sha256, width, height, grade, estimate FROM pictures ORDER BY id"
+        """Return id, name, SHA-256, width, height, grade, estimate and its interval of all pictures by ascending id."""
+        statement = "SELECT id, name, sha256, width, height, grade, estimate, lowest, highest FROM pictures ORDER BY id"
         return self._connection.execute(statement).fetchall()
 
     def find(self, name: str) -> ImageRow | None:
@@ -183,6 +183,21 @@ class Store:
             raise sqlite3.DatabaseError("an embedding is truncated")
         return np.frombuffer(found[0], dtype="<f4")
 
+    def held_out(self, picture: int | None = None) -> tuple[list[int], NDArray[np.float32]]:
+        """Return the ids of pictures whose grades were in the fit, ascending, and rows of what they are without them.
+
+        See :class:`EmbeddedBatch`; of one picture, if its id is given.
+        """
+        statement = "SELECT id, held_out FROM embeddings WHERE held_out IS NOT NULL"
+        query = (statement, ()) if picture is None else (f"{statement} AND id = ?", (picture,))
+        found = sorted(self._connection.execute(*query))
+        blobs = [blob for _, blob in found]
+        check_types(blobs, bytes)
+        if len({len(blob) for blob in blobs}) > 1 or (blobs and len(blobs[0]) % 4):
+            raise sqlite3.DatabaseError("an embedding is truncated")
+        vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1 if blobs else 0)
+        return [row for row, _ in found], vectors
+
     def count_not_embedded(self) -> int:
         """Return the number of pictures without an embedding."""
         statement = "SELECT count(*) FROM pictures WHERE id NOT IN (SELECT id FROM embeddings)"
@@ -258,20 +273,21 @@ class Store:
         with self.transaction() as cursor:
             change_log.remember_grades(cursor, [(grade, name) for name, grade in grades.items()])
             cursor.executemany(
-                "UPDATE pictures SET grade = ?, estimate = NULL WHERE name = ? AND grade IS NOT ?",
+                "UPDATE pictures SET grade = ? WHERE name = ? AND grade IS NOT ?",
                 [(grade, name, grade) for name, grade in grades.items()],
             )
 
-    def set_grade(self, picture: int, grade: float | None, estimate: float | None, undoes: int | None = None) -> bool:
-        """Set the grade of one picture, or none and an estimate; return False if there is no such picture."""
-        change = GradeChange(picture, grade, estimate if grade is None else None)
+    def set_grade(self, picture: int, grade: float | None, undoes: int | None = None) -> bool:
+        """Set or withdraw the grade of one picture; return False if there is no such picture."""
+        change = GradeChange(picture, grade)
         with self.transaction(counted=False) as cursor:
             return change_log.change_grade(cursor, change, undoes)
 
-    def set_estimates(self, ids: Iterable[int], estimates: Iterable[float]) -> None:
-        """Set the estimates of pictures without a grade, by id."""
+    def set_estimates(self, ids: Iterable[int], estimates: FloatArray) -> None:
+        """Set the estimates and their intervals (n, 3) of pictures by id."""
         with self.transaction() as cursor:
-            cursor.executemany(_ESTIMATE, [(float(e), int(i)) for i, e in zip(ids, estimates, strict=True)])
+            rows = [(*row, int(picture)) for picture, row in zip(ids, estimates.tolist(), strict=True)]
+            cursor.executemany(_ESTIMATE, rows)
 
     def set_extractor(self, name: str) -> None:
         """Set the name of the extractor, which must compute the same features."""
@@ -306,8 +322,8 @@ class Store:
         with self.transaction() as cursor:
             done = 0
             for batch in batches:
-                for vector, estimate in zip(batch.vectors, batch.estimates, strict=True):
-                    put_embedding(cursor, ids[done], vector, float(estimate))
+                for i in range(len(batch.vectors)):
+                    put_embedding(cursor, ids[done], batch, i)
                     done += 1
             if done != len(ids):
                 raise ValueError(f"{done} embeddings for {len(ids)} pictures")
@@ -316,10 +332,15 @@ class Store:
         self.header = read_header(self.directory, self._connection)
 
 
-def put_embedding(cursor: sqlite3.Cursor, picture: int, vector: NDArray[np.float32], estimate: float) -> None:
-    """Store the embedding (s + d,) of a picture, and its estimate if no grade was given."""
-    cursor.execute("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", (picture, vector.astype("<f4").tobytes()))
-    cursor.execute(_ESTIMATE, (estimate, picture))
+def put_embedding(cursor: sqlite3.Cursor, picture: int, batch: EmbeddedBatch, i: int) -> None:
+    """Store the embedding of picture i of a batch, what it is without its own grade, and its estimate."""
+    held_out = None if batch.held_out is None or np.isnan(batch.held_out[i, 0]) else _encode(batch.held_out[i])
+    cursor.execute("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", (picture, _encode(batch.vectors[i]), held_out))
+    cursor.execute(_ESTIMATE, (*batch.estimates[i].tolist(), picture))
+
+
+def _encode(vector: NDArray[np.floating]) -> bytes:
+    return vector.astype("<f4").tobytes()
 
 
 def open_store(directory: Path) -> Store:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from ordrank._io import write_files
 from ordrank._protocols import FloatArray
@@ -21,14 +22,14 @@ from ordrank.collection.model_file import (
     serialize_model,
 )
 from ordrank.collection.projection import Projection, fit_projection
-from ordrank.collection.search import GradeEstimator, build_index
+from ordrank.collection.search import GradeEstimator, build_index, split_held_out
 from ordrank.collection.store import ERROR, Store
 from ordrank.collection.types import EmbeddedBatch
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
-from ordrank.estimators._knn_selection import candidate_k, select_votes
 from ordrank.neighbors.search import Embeddings
 
 _ROWS_PER_BLOCK = 4096
+_FOLDS = 5
 
 EmbedPictures: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]], EmbeddedBatch]
 
@@ -55,13 +56,10 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
     grades = store.grades()
     graded = ~np.isnan(grades)
     projection, X = project(store)
-    # As OrdinalRanker does, but without its embedding: embeddings are computed by the model as it is read back.
-    metric = _metric(balanced).fit(X[graded], grades[graded], X[~graded])
-    neighbors = metric.loo_neighbors_
-    assert neighbors is not None  # the default model has a closed form
-    n_votes, weights = select_votes(neighbors, grades[graded], candidate_k(int(graded.sum())))
-    error = float(neighbors.errors(grades[graded], n_votes, weights=weights).mean())
-    model = Model.from_metric(store.header.fingerprint, projection, metric, n_votes, weights)
+    ranker = fit_ranker(X, grades, balanced=balanced)
+    error = _held_out_error(ranker, grades[graded])
+    held_out = _held_out(ranker, X, grades)
+    model = Model.from_ranker(store.header.fingerprint, projection, ranker)
     previous, (name, files) = store.header.model, serialize_model(model)
     recorded = {name, *(known for known in store.models() if has_files(store.directory, known))}
     store.record_models(recorded)  # before the files exist: those that a killed process leaves are known
@@ -71,7 +69,7 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
         write_files(store.directory, files)
         # Arrays in another memory layout give other last digits: use the model as every reader will.
         written = read_model(store.directory, name, model.fingerprint)
-        store.store_embeddings(name, _embed_all(written, X, grades), {**notes, ERROR: repr(error)})
+        store.store_embeddings(name, _embed_all(written, X, grades, held_out), {**notes, ERROR: repr(error)})
     finally:
         # A reader that has just opened the collection may be about to read the previous model.
         for old in recorded - {store.note("model"), previous}:
@@ -98,10 +96,9 @@ def picture_embedder(store: Store) -> EmbedPictures:
 
     def embed(pictures: Sequence[ReadPicture], grades: Mapping[str, float]) -> EmbeddedBatch:
         if not pictures:
-            return EmbeddedBatch(np.empty((0, 0), dtype=np.float32), np.empty(0))
+            return EmbeddedBatch(np.empty((0, 0), dtype=np.float32), np.empty((0, 3)))
         vectors = model.embed(np.stack([picture.features for picture in pictures]))
-        given = np.array([grades.get(picture.name, np.nan) for picture in pictures])
-        return EmbeddedBatch(vectors, _estimates(estimator, vectors, given))
+        return EmbeddedBatch(vectors, estimator.estimate(vectors).columns())
 
     return embed
 
@@ -111,26 +108,59 @@ def update_estimates(store: Store, ids: Sequence[int]) -> None:
     model, embeddings = current_model(store.directory, store.header), store.embeddings()
     estimator = GradeEstimator(build_index(embeddings, model), model)
     chosen = np.isin(embeddings.ids, ids)
-    store.set_estimates(embeddings.ids[chosen], estimator.estimate(embeddings.vectors[chosen]))
+    found = estimator.estimate(embeddings.vectors[chosen], embeddings.ids[chosen])
+    store.set_estimates(embeddings.ids[chosen], found.columns())
+
+
+def _held_out_error(ranker: OrdinalRanker, grades: FloatArray) -> float:
+    """Return the mean absolute error of samples that were held out of the fit."""
+    proba = ranker.loo_proba_
+    known = ~np.isnan(proba[:, 0])
+    estimates = ranker.grade_distribution_.median(proba[known])
+    return float(np.abs(estimates - grades[known]).mean()) if known.any() else float("nan")
+
+
+def _held_out(ranker: OrdinalRanker, X: NDArray[np.float32], grades: FloatArray) -> FloatArray:
+    """Return what each graded picture is without its own grade, see :class:`EmbeddedBatch`; NaN for others."""
+    metric, graded = ranker.metric_, np.flatnonzero(~np.isnan(grades))
+    positions = metric.loo_positions_
+    if positions is None:
+        positions = _out_of_fold_positions(metric, X, grades)
+    by_threshold = ranker._loo_by_threshold[:, : 0 if ranker.grade_distribution_.threshold_weight == 0 else None]
+    held_out = np.full((len(X), positions.shape[1] + by_threshold.shape[1]), np.nan)
+    held_out[graded] = np.hstack([positions, by_threshold])
+    return held_out
+
+
+def _out_of_fold_positions(metric: OrdinalMetric, X: NDArray[np.float32], grades: FloatArray) -> FloatArray:
+    """Return the ordinal map (n, s) of graded pictures, of which there are many, from fits without their fold."""
+    from sklearn.model_selection import KFold
+
+    graded = np.flatnonzero(~np.isnan(grades))
+    selected = {"kernel": metric.kernel_, "alpha": metric.alpha_, "nu": metric.nu_, "locality": metric.locality_}
+    if metric.sharpness_ is not None:
+        selected["sharpness"] = metric.sharpness_
+    positions = np.empty((len(graded), metric.n_components_))
+    for train, held_out in KFold(_FOLDS, shuffle=True, random_state=0).split(graded):
+        fold = clone(metric).set_params(**selected)
+        fold.fit(X[graded[train]], grades[graded[train]], X[np.isnan(grades)] if metric.nu_ > 0 else None)
+        positions[held_out] = fold.transform(X[graded[held_out]])[:, : metric.n_components_]
+    return positions
 
 
 def _metric(balanced: bool) -> OrdinalMetric:
     return OrdinalMetric(class_weight="balanced" if balanced else None)
 
 
-def _embed_all(model: Model, X: NDArray[np.float32], grades: FloatArray) -> Iterator[EmbeddedBatch]:
+def _embed_all(
+    model: Model, X: NDArray[np.float32], grades: FloatArray, held_out: FloatArray
+) -> Iterator[EmbeddedBatch]:
     blocks = [slice(start, start + _ROWS_PER_BLOCK) for start in range(0, len(X), _ROWS_PER_BLOCK)]
     vectors = np.vstack([model.embed_projected(X[rows]) for rows in blocks])
-    graded = ~np.isnan(grades)
-    known = Embeddings(np.flatnonzero(graded), grades[graded], np.full(graded.sum(), np.nan), vectors[graded])
+    graded, ids = ~np.isnan(grades), np.arange(len(X))
+    known = Embeddings(ids[graded], grades[graded], np.full(graded.sum(), np.nan), vectors[graded])
     estimator = GradeEstimator(build_index(known, model), model)
     for rows in blocks:
-        yield EmbeddedBatch(vectors[rows], _estimates(estimator, vectors[rows], grades[rows]))
-
-
-def _estimates(estimator: GradeEstimator, vectors: NDArray[np.float32], grades: FloatArray) -> FloatArray:
-    """Return estimates (n,) where no grade was given, NaN elsewhere."""
-    estimates, ungraded = np.full(len(vectors), np.nan), np.isnan(grades)
-    if ungraded.any():
-        estimates[ungraded] = estimator.estimate(vectors[ungraded])
-    return estimates
+        without_grade, by_threshold = split_held_out(vectors[rows], held_out[rows], model.n_order)
+        estimates = estimator.estimate(without_grade, ids[rows], by_threshold)
+        yield EmbeddedBatch(vectors[rows], estimates.columns(), held_out[rows])

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ordrank._format import format_percent
 from ordrank._protocols import FloatArray
 from ordrank.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+COVERAGE = 0.9  # of the intervals that are shown
+NOVEL = 0.01  # p-value below which a picture is unlike the others
 
 # Called with a stage of the work, the number of items done and their total; 0 of 0 when the stage begins.
 Progress: TypeAlias = Callable[[str, int, int], object]
@@ -91,14 +95,27 @@ class ImageRow(NamedTuple):
     height: int
     grade: float | None
     estimate: float | None
+    lowest: float | None
+    highest: float | None
 
 
 @dataclass(frozen=True)
 class EmbeddedBatch:
-    """Embeddings (n, s + d) of some pictures, and the grades (n,) estimated from them; NaN where one was given."""
+    """Embeddings of some pictures and the grades estimated from them, without regard to a picture's own grade.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n, s + d)
+    estimates : ndarray of shape (n, 3)
+        Estimated grade, and the lowest and highest grade of its interval.
+    held_out : ndarray of shape (n, s + m), or None
+        Of pictures whose grade was in the fit: ordinal coordinates from a fit without that grade, then, if they were
+        held out of the threshold model too, their m probabilities; NaN elsewhere.
+    """
 
     vectors: NDArray[np.float32]
     estimates: FloatArray
+    held_out: NDArray[np.floating] | None = None
 
 
 @dataclass(frozen=True)
@@ -224,12 +241,26 @@ class Info:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of the collection; ``estimate`` is set where no ``grade`` was given, ``value`` is its number."""
+    """A picture of the collection.
+
+    Attributes
+    ----------
+    id, name : int and str
+    grade : str or None
+        The one it was given.
+    estimate, lowest, highest : str or None
+        Estimated grade and its interval, of which the own grade is no part; None before the first fit.
+    value : float or None
+        Number of the grade, else of the estimate.
+    width, height : int
+    """
 
     id: int
     name: str
     grade: str | None
     estimate: str | None
+    lowest: str | None
+    highest: str | None
     value: float | None
     width: int
     height: int
@@ -294,11 +325,11 @@ class RankRequest:
 
 
 @dataclass(frozen=True)
-class Vote:
-    """Share of the votes that a grade received."""
+class GradeProbability:
+    """Probability of a grade."""
 
     grade: str
-    share: float
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -325,11 +356,16 @@ class RankResult:
     id : int or None
         Its id if it belongs to the collection.
     grade, value : str and float
-        Estimated grade: the weighted median of the votes.
+        Estimated grade: the median of its distribution. That of a picture of the collection does not depend on the
+        grade it was given.
+    lowest, highest : str
+        Ends of the interval of grades that holds the true one with a probability of 90 %.
     known_grade : str or None
         The grade it was given in the collection.
-    votes : tuple of Vote
+    probabilities : tuple of GradeProbability
         One for each grade, ascending.
+    novelty : float or None
+        p-value that it is like the pictures of the collection; small, it is unlike any of them. None if unknown.
     position : tuple of three floats, or None
         Where to display it among :class:`Points`, if requested.
     total : int
@@ -344,12 +380,39 @@ class RankResult:
     id: int | None
     grade: str
     value: float
+    lowest: str
+    highest: str
     known_grade: str | None
-    votes: tuple[Vote, ...]
+    probabilities: tuple[GradeProbability, ...]
+    novelty: float | None
     position: tuple[float, float, float] | None
     total: int
     hits: tuple[RankedPicture, ...]
     thumbnail: bytes = field(repr=False)
+
+    @property
+    def is_novel(self) -> bool:
+        """Whether the query is unlike the pictures of the collection, so that its estimate means little."""
+        return self.novelty is not None and self.novelty < NOVEL
+
+    @property
+    def shown_grade(self) -> str:
+        """Estimate with its interval, for example "2 (1–3)"."""
+        return format_interval(self.grade, self.lowest, self.highest)
+
+    @property
+    def explanation(self) -> str:
+        """What the estimate means, in words."""
+        if self.is_novel:
+            return (
+                f"Unlike anything in this collection (p = {self.novelty:.2g}): the estimate {self.grade} means little."
+            )
+        span = f"is {self.lowest}" if self.lowest == self.highest else f"lies from {self.lowest} to {self.highest}"
+        text = f"{self.grade} is the middle estimate; with 90 % probability the grade {span}."
+        likeliest = max(self.probabilities, key=lambda each: each.probability)
+        if likeliest.grade != self.grade:
+            text += f" The likeliest single grade is {likeliest.grade} ({format_percent(likeliest.probability)})."
+        return text
 
     def to_frame(self) -> pd.DataFrame:
         """Return the ranked pictures as a pandas DataFrame, one row each."""
@@ -386,6 +449,11 @@ class Evaluation:
     grades: tuple[str, ...]
     confusion: tuple[tuple[int, ...], ...]
     mae_by_grade: tuple[float, ...]
+
+
+def format_interval(grade: str, lowest: str | None, highest: str | None) -> str:
+    """Return an estimate with its interval, which is left out if it is the estimate alone."""
+    return grade if lowest is None or lowest == highest else f"{grade} ({lowest}–{highest})"
 
 
 def frame_of(rows: Sequence[Any], columns: Sequence[str]) -> pd.DataFrame:

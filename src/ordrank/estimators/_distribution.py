@@ -109,6 +109,20 @@ class GradeDistribution:
         shifted = pooled * (self.class_prior / self.frequencies)
         return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
+    def with_labels(self, labels: FloatArray) -> GradeDistribution:
+        """Return the same distribution over more labels (M,), which include these; new ones get votes only."""
+        columns = np.searchsorted(labels, self.labels)
+        frequencies = np.zeros(len(labels))
+        frequencies[columns] = self.frequencies
+        # A new label has the threshold of the one below it, and so no probability.
+        thresholds = np.concatenate([[-np.inf], self.threshold.thresholds, [np.inf]])
+        below = np.searchsorted(self.labels, labels[:-1], side="right")
+        threshold = self.threshold
+        if self.threshold_weight > 0:
+            threshold = replace(threshold, thresholds=thresholds[below])
+        index = columns[self.score_index]
+        return replace(self, labels=labels, frequencies=frequencies, threshold=threshold, score_index=index)
+
     def median(self, proba: FloatArray) -> FloatArray:
         """Return the lower median (q,) of probabilities (q, m)."""
         return self.labels[median_of_proba(proba)]

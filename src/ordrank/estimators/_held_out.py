@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,20 @@ from ordrank.estimators._threads import blas_threads
 _ROWS_PER_BLOCK = 1000
 
 
+@dataclass(frozen=True)
+class HeldOutProba:
+    """Probabilities (n, m) of training samples that were held out of the fit; NaN for others."""
+
+    proba: FloatArray
+    by_threshold: FloatArray  # of the threshold model alone; NaN also if its weight is 0
+
+    @classmethod
+    def none(cls, n_samples: int, n_labels: int) -> HeldOutProba:
+        """Return it for samples of which none was held out."""
+        missing = np.full((n_samples, n_labels), np.nan)
+        return cls(missing, missing)
+
+
 def fit_distribution(
     votes_only: GradeDistribution,
     neighbors: HeldOutNeighbors,
@@ -24,8 +38,8 @@ def fit_distribution(
     defaults: Defaults = DEFAULTS,
     *,
     threshold: bool,
-) -> tuple[GradeDistribution, FloatArray]:
-    """Choose the weights of the distribution by held-out samples.
+) -> tuple[GradeDistribution, HeldOutProba]:
+    """Choose the weights of the distribution by held-out samples, and return it with what these samples got.
 
     Parameters
     ----------
@@ -41,8 +55,7 @@ def fit_distribution(
 
     Returns
     -------
-    tuple of GradeDistribution and ndarray of shape (n, m)
-        The distribution, and the probabilities of held-out samples; NaN for others.
+    tuple of GradeDistribution and HeldOutProba
     """
     rows, own = neighbors.rows, index[neighbors.rows]
     k = min(votes_only.n_neighbors, neighbors.indices.shape[1])
@@ -61,9 +74,11 @@ def fit_distribution(
         distances,
         votes_only.n_order,
     )
-    proba = np.full((len(index), held_out.shape[1]), np.nan)
+    proba, threshold_proba = np.full((2, len(index), held_out.shape[1]), np.nan)
     proba[rows] = held_out
-    return distribution.with_held_out(held_out, own, nearest), proba
+    if by_threshold is not None:
+        threshold_proba[rows] = by_threshold
+    return distribution.with_held_out(held_out, own, nearest), HeldOutProba(proba, threshold_proba)
 
 
 def nearest_in_appearance(

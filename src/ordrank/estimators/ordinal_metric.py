@@ -126,6 +126,9 @@ class OrdinalMetric(BaseMetric):
         Leave-one-out neighbours, by rows of X: the nearest neighbours of training samples of positive weight, each
         held out of the fit, alone or with its group, among all of them or among 1500 that were drawn. None if μ > 0.
         Like all selection they are without discriminant rescaling, which depends on every label.
+    loo_positions_ : ndarray of shape (n, s), or None
+        The ordinal map at the training samples, each held out of the fit, alone or with its group: independent of its
+        own label. Also without rescaling. None if μ > 0 or there are more than 1500 samples.
     mean_, scale_ : ndarray of shape (d,) and float
         Mean and root mean square of the training samples, by which samples are normalised.
     labels_, label_positions_ : ndarray of shape (m,) and (m, s)
@@ -236,6 +239,7 @@ class OrdinalMetric(BaseMetric):
         self._check_parameters()
         checked = type(self)(**self.get_params(deep=False))  # records the features; self stays as it was
         samples, labels = check_training_data(checked, X, y, self.device)
+        n_samples = len(samples)
         groups = None if groups is None else check_groups(groups, samples)
         samples, labels, weights, rows = apply_weights(
             samples, labels.on_host(), sample_weight, balanced=self.class_weight == "balanced"
@@ -247,7 +251,7 @@ class OrdinalMetric(BaseMetric):
         linear, few = self.kernel != "rbf", self._defaults.selection_samples
         data = InMemoryData.measure(samples, labels.index, positions.points, weights, linear=linear, few=few)
         fit = self._fit_embedding(data, labels.distinct, others, groups)
-        return self._keep(fit.with_rows_of(rows), labels.distinct, positions, X)
+        return self._keep(fit.with_rows_of(rows, n_samples), labels.distinct, positions, X)
 
     def get_mahalanobis_matrix(self) -> Array:
         """Return A with d² = (x - x′)ᵀA(x - x′), of shape (d, d); raise InputError for a kernel map, which has none."""
@@ -324,6 +328,7 @@ class OrdinalMetric(BaseMetric):
         self.kernel_ = "linear" if selected.sharpness is None else "rbf"
         self.sharpness_, self.nu_, self.alpha_ = selected.sharpness, selected.nu, selected.alpha
         self.candidates_, self.loo_neighbors_ = fit.candidates, fit.loo_neighbors
+        self.loo_positions_ = fit.loo_positions
         self._record(fit.solution)
         return self
 

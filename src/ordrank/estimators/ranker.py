@@ -16,7 +16,7 @@ from ordrank.backend import backend_of, convert_like, is_tensor
 from ordrank.errors import InputError, warn_caller
 from ordrank.estimators._defaults import DEFAULTS, Defaults
 from ordrank.estimators._distribution import GradeDistribution
-from ordrank.estimators._held_out import fit_distribution, nearest_in_appearance
+from ordrank.estimators._held_out import HeldOutProba, fit_distribution, nearest_in_appearance
 from ordrank.estimators._knn_selection import (
     VOTE_WEIGHTS,
     HeldOutNeighbors,
@@ -160,12 +160,13 @@ class OrdinalRanker(BaseEstimator):
         metric = self._unfitted_metric()
         fit_metric(metric, X, labels.values, unlabeled, numbers)
         embedding, samples = _embedded(metric, X), X if hasattr(X, "iloc") else checked
-        distribution, proba = self._fit_distribution(metric, embedding, samples, labels, unlabeled, numbers, prior)
+        distribution, held_out = self._fit_distribution(metric, embedding, samples, labels, unlabeled, numbers, prior)
         validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and feature_names_in_
         self.metric_, self.embedding_ = metric, embedding
         self._labels, self.classes_ = labels, labels.decode(labels.distinct)
         self.n_neighbors_, self.weights_ = distribution.n_neighbors, distribution.weights
-        self.grade_distribution_, self.loo_proba_ = distribution, proba
+        self.grade_distribution_, self.loo_proba_ = distribution, held_out.proba
+        self._loo_by_threshold = held_out.by_threshold
         return self
 
     def predict(self, X: ArrayLike | Array) -> Array:
@@ -311,8 +312,8 @@ class OrdinalRanker(BaseEstimator):
         unlabeled: Any,
         groups: IntArray | None,
         prior: FloatArray | None,
-    ) -> tuple[GradeDistribution, FloatArray]:
-        """Return the distribution of grades, and the probabilities (n, m) of samples held out of the fit."""
+    ) -> tuple[GradeDistribution, HeldOutProba]:
+        """Return the distribution of grades, and that of samples held out of the fit."""
         defaults = metric._defaults if isinstance(metric, OrdinalMetric) else DEFAULTS
         neighbors = self._held_out(metric, embedding, X, labels, unlabeled, groups, defaults)
         k, weights = self._select_votes(neighbors, labels, groups, defaults)
@@ -320,7 +321,7 @@ class OrdinalRanker(BaseEstimator):
         distribution = GradeDistribution.of_votes(labels.distinct, labels.index, k, weights, n_order)
         distribution = replace(distribution, class_prior=prior)
         if neighbors is None:
-            return distribution, np.full((len(embedding), len(labels.distinct)), np.nan)
+            return distribution, HeldOutProba.none(len(embedding), len(labels.distinct))
         # Closed-form leave-one-out of the threshold model holds out samples, not groups.
         with_threshold = n_order > 0 and groups is None
         return fit_distribution(distribution, neighbors, labels.index, embedding, defaults, threshold=with_threshold)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ordrank.collection.types import GradeCount, RankedPicture, Vote
+from ordrank.collection.types import GradeCount, GradeProbability, RankedPicture
 
 
 class ErrorDetail(BaseModel):
@@ -54,8 +54,14 @@ class EstimateBody(BaseModel):
     name: str
     grade: str
     value: float
+    lowest: str
+    highest: str
+    shown_grade: str
+    explanation: str
     known_grade: str | None
-    votes: list[Vote]
+    probabilities: list[GradeProbability]
+    novelty: float | None
+    is_novel: bool
     position: tuple[float, float, float]
 
 

@@ -17,9 +17,9 @@ from ordrank.collection.types import BadPicture, EmbeddedBatch
 _MARK_OUTDATED = "UPDATE pictures SET sha256 = 'outdated ' || id || ' ' || sha256 WHERE id = ?"
 _REPLACE = (
     "UPDATE pictures SET path = ?, sha256 = ?, size = ?, mtime_ns = ?, width = ?, height = ?, grade = ?, "
-    "estimate = NULL WHERE id = ?"
+    "estimate = NULL, lowest = NULL, highest = NULL WHERE id = ?"
 )
-_INSERT = "INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, NULL)"
+_INSERT = "INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)"
 
 
 def add_rows(
@@ -69,7 +69,7 @@ def add_rows(
                 continue
             row = _insert(store, cursor, picture, path, grades.get(picture.name))
             if embedded is not None:
-                put_embedding(cursor, row, embedded.vectors[i], float(embedded.estimates[i]))
+                put_embedding(cursor, row, embedded, i)
     return bad
 
 
@@ -106,7 +106,7 @@ def _duplicate(
     same = f"has the same content as {same_content.name!r}"
     if given is not None and held is None:
         change_log.remember_grades(cursor, [(given, same_content.name)])
-        cursor.execute("UPDATE pictures SET grade = ?, estimate = NULL WHERE id = ?", (given, same_content.id))
+        cursor.execute("UPDATE pictures SET grade = ? WHERE id = ?", (given, same_content.id))
     elif given is not None and given != held:
         shown = f"{store.header.format_grade(given)} instead of {store.header.format_grade(held or 0.0)}"
         return BadPicture(picture.name, f"{same} but another grade, {shown}; give both the same")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -50,11 +50,19 @@ class OrdinalFit:
     hyperparameters: Hyperparameters  # of the Gaussian with the largest weight, if a mean over kernels
     candidates: list[Candidate]
     solution: SolverResult
-    loo_neighbors: HeldOutNeighbors | None  # None with a local term, which has no closed form
+    # With a local term, which has no closed form, both are None.
+    loo_neighbors: HeldOutNeighbors | None
+    loo_positions: FloatArray | None  # (n, s), values of the ordinal map; None if it was not selected on all samples
 
-    def with_rows_of(self, rows: IntArray) -> OrdinalFit:
-        """Return the same with row numbers of a larger set, of which the fitted samples are the ``rows`` (n,)."""
-        return self if self.loo_neighbors is None else replace(self, loo_neighbors=self.loo_neighbors.of_rows(rows))
+    def with_rows_of(self, rows: IntArray, n_rows: int) -> OrdinalFit:
+        """Return the same for a larger set of which the fitted samples are the ``rows`` (n,); NaN for the others."""
+        if len(rows) == n_rows or self.loo_neighbors is None:
+            return self
+        positions = None
+        if self.loo_positions is not None:
+            positions = np.full((n_rows, self.loo_positions.shape[1]), np.nan)
+            positions[rows] = self.loo_positions
+        return replace(self, loo_neighbors=self.loo_neighbors.of_rows(rows), loo_positions=positions)
 
 
 def fit_embedding(
@@ -92,8 +100,17 @@ def fit_embedding(
         knn = LeaveOneOutKNN(subset.labelled, labels, n_validation, rng, largest_group(subset.groups), defaults)
         loo = partial(loo_squared_distances, fits, list(weights.values()))
         locality, neighbors = knn.select_locality(loo, _values(options.locality, defaults.localities))
-    loo_neighbors = neighbors.of_rows(rows) if options.local.mu == 0 else None
-    return OrdinalFit(replace(embedding, locality=locality), hyperparameters, candidates, result, loo_neighbors)
+    closed = options.local.mu == 0
+    loo_neighbors = neighbors.of_rows(rows) if closed else None
+    positions = _loo_positions(fits, weights.values()) if closed and len(rows) == len(data) else None
+    embedding = replace(embedding, locality=locality)
+    return OrdinalFit(embedding, hyperparameters, candidates, result, loo_neighbors, positions)
+
+
+def _loo_positions(fits: Sequence[RidgeFit], weights: Iterable[float]) -> FloatArray:
+    """Return the values (n, s) of the mean of the maps at each sample, held out of the fit alone or with its group."""
+    parts = (weight * (fit.problem.Y - fit.loo_errors) for fit, weight in zip(fits, weights, strict=True))
+    return np.asarray(np.sum(list(parts), axis=0))
 
 
 def _with_groups(subset: SelectionSubset, groups: IntArray) -> SelectionSubset:

@@ -136,8 +136,14 @@ def _estimate(result: RankResult, token: int | str = "") -> dict[str, Any]:
         "name": result.query,
         "grade": result.grade,
         "value": result.value,
+        "lowest": result.lowest,
+        "highest": result.highest,
+        "shown_grade": result.shown_grade,
+        "explanation": result.explanation,
         "known_grade": result.known_grade,
-        "votes": result.votes,
+        "probabilities": result.probabilities,
+        "novelty": result.novelty,
+        "is_novel": result.is_novel,
         "position": result.position,
     }
 
