@@ -1,4 +1,4 @@
-"""The commands on collections: ``fit``, ``add``, ``remove``, ``rank``, ``evaluate``, ``info`` and ``export``."""
+"""The commands on collections, from ``fit`` to ``export``."""
 
 from __future__ import annotations
 
@@ -289,10 +289,35 @@ def evaluate(
         if as_json:
             print_json({"collection": str(collection), **asdict(scores)})
             return
-        from ordrank.cli.tables import show_confusion, show_scores
+        from ordrank.cli.tables import show_advice, show_confusion, show_scores
 
         show_scores(screen(), scores)
         show_confusion(screen(), scores)
+        screen().print(f"Verdict: {scores.verdict}")
+        show_advice(screen(), scores.advice)
+
+
+@commands.command(epilog=examples("ordrank doctor collection", "ordrank doctor collection --json > doctor.json"))
+def doctor(
+    collection: CollectionArgument,
+    show_all: Annotated[bool, typer.Option("--all", help="Print every row, not only the first ten.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find grades that are probably wrong, near copies and odd pictures, and say what would help most.
+
+    The collection is not changed.
+    """
+    with plain_errors("the collection is unchanged"):
+        from ordrank.collection.collection import Collection
+
+        with Collection.open(collection) as opened, progress_bar(quiet=as_json) as progress:
+            report = opened.doctor(progress=progress)
+        if as_json:
+            print_json({"collection": str(collection), **asdict(report)})
+            return
+        from ordrank.cli.tables import show_doctor
+
+        show_doctor(screen(), report, limit=10**6 if show_all else 10)
 
 
 @commands.command(epilog=examples("ordrank info collection", "ordrank info collection --json"))

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from ordrank._format import format_number, format_percent, pluralize
 from ordrank.cli.terminal import one_line, showable
+from ordrank.collection.reports import DoctorReport, Evaluation, NearCopy, NovelPicture
 from ordrank.collection.types import (
-    Evaluation,
+    COVERAGE,
     FitReport,
     GradeCount,
     GradeProbability,
@@ -21,6 +22,7 @@ from ordrank.collection.types import (
     Info,
     RankedPicture,
     RankResult,
+    format_interval,
 )
 
 MAX_GRADES_WITH_BARS = 12
@@ -108,8 +110,16 @@ def show_fit(screen: Screen, collection: str, report: FitReport) -> None:
             **import_facts(report.imported),
             **model_facts(report.model),
             "error": f"{report.error:.3g} mean absolute error, leave-one-out over the graded pictures",
+            "verdict": report.verdict,
         }
     )
+    show_advice(screen, report.advice)
+
+
+def show_advice(screen: Screen, advice: str | None) -> None:
+    """Print the one thing that would help most, if there is one."""
+    if advice is not None:
+        screen.print(f"What would help most: {advice}", "bold")
 
 
 def show_import(screen: Screen, collection: str, report: ImportReport) -> None:
@@ -228,6 +238,8 @@ def show_scores(screen: Screen, scores: Evaluation) -> None:
         *([] if _has_many_grades(scores) else [("exact grades ↑", _percent(scores.accuracy), "")]),
         ("quadratic-weighted kappa ↑", f"{scores.kappa:.3f}", "0 for chance, 1 at best"),
         ("Kendall's τ ↑", f"{scores.tau:.3f}", "0 for chance, 1 at best"),
+        ("grade in its interval", _percent(scores.coverage), f"{_percent(COVERAGE)} intended"),
+        ("ranked probability score ↓", f"{scores.rps:.3f}", "the error of the whole distribution"),
     ]
     cells = ([screen.text(name), screen.text(value, "bold"), screen.text(other, "dim")] for name, value, other in rows)
     screen.console.print(screen.table(("score", "value", "reference"), cells, left=(0, 2)))
@@ -261,6 +273,70 @@ def _confusion(screen: Screen, scores: Evaluation) -> Table:
         cells = [screen.text(str(count), "bold" if i == j else "" if count else "dim") for j, count in enumerate(line)]
         rows.append([screen.text(grade), *cells, screen.text(f"{error:.3f}", "dim")])
     return screen.table(("", *scores.grades, "mean error"), rows)
+
+
+# doctor ------------------------------------------------------------------------------------------------------------
+
+
+def show_doctor(screen: Screen, report: DoctorReport, limit: int) -> None:
+    """Print what may be wrong with a collection, at most ``limit`` rows of each kind, and what would help."""
+    examined = f"{pluralize(report.pictures, 'picture')} examined, {report.graded} with a grade"
+    screen.print(f"{examined}; {report.verdict}", "bold")
+    _show_list(
+        screen,
+        "Grades that may be wrong",
+        "grades that may be wrong",
+        ("name", "given", "estimate", "probability", "nearest pictures"),
+        [
+            (
+                suspect.name,
+                suspect.grade,
+                format_interval(suspect.estimate, suspect.lowest, suspect.highest),
+                _percent(suspect.probability),
+                ", ".join(f"{name}: {grade}" for name, grade in suspect.neighbors),
+            )
+            for suspect in report.suspects
+        ],
+        limit,
+    )
+    _show_list(
+        screen,
+        "Near copies",
+        "near copies",
+        ("first", "second", "grades", "distance"),
+        [
+            (copy.first, copy.second, " and ".join(grade or "none" for grade in copy.grades), _times(copy))
+            for copy in report.near_copies
+        ],
+        limit,
+    )
+    _show_list(
+        screen,
+        "Pictures unlike the others",
+        "pictures unlike the others",
+        ("name", "grade", "distance"),
+        [(picture.name, picture.grade or "none", _times(picture)) for picture in report.novel],
+        limit,
+    )
+    for i, advice in enumerate(report.advice, start=1):
+        screen.print(f"{i}. {advice}", "bold" if i == 1 else "")
+
+
+def _times(found: NearCopy | NovelPicture) -> str:
+    return f"{found.relative_distance:.2g} × usual"
+
+
+def _show_list(
+    screen: Screen, title: str, what: str, head: Sequence[str], rows: Sequence[Sequence[str]], limit: int
+) -> None:
+    if not rows:
+        screen.print(f"No {what}.")
+        return
+    screen.print(f"{title}: {len(rows)}")
+    cells = ([screen.text(cell) for cell in row] for row in rows[:limit])
+    screen.console.print(screen.table(head, cells, left=range(len(head))))
+    if len(rows) > limit:
+        screen.print(f"and {len(rows) - limit} more; --all or --json shows them", "dim")
 
 
 # info --------------------------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from ordrank.collection.database import check_exists, content_sha256, is_collect
 from ordrank.collection.info import describe_collection
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.queries import Query, QueryReader
+from ordrank.collection.reports import DoctorReport, Evaluation
 from ordrank.collection.search import Searcher
 from ordrank.collection.snapshot import Snapshot, take_snapshot, unknown_picture
 from ordrank.collection.store import Store, read_store, write_store
 from ordrank.collection.types import (
-    Evaluation,
     FitReport,
     ImportReport,
     Info,
@@ -388,6 +388,12 @@ class Collection:
         from ordrank.collection.evaluate import evaluate_collection
 
         return evaluate_collection(self.directory, folds=folds, balanced=balanced, progress=progress)
+
+    def doctor(self, *, progress: Progress = no_progress) -> DoctorReport:
+        """Look for grades that are probably wrong, near copies, and pictures unlike the others; nothing is changed."""
+        from ordrank.collection.doctor import examine
+
+        return examine(self.directory, self._live.current(), progress)
 
     @staticmethod
     def check_report_file(out: PathLike) -> None:

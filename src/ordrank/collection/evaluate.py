@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from ordrank import metrics
 from ordrank._protocols import FloatArray, IntArray
+from ordrank.collection.reports import Evaluation, advice_for, is_poor, verdict
 from ordrank.collection.store import read_store
 from ordrank.collection.train import fit_ranker, project
-from ordrank.collection.types import Evaluation, Progress
+from ordrank.collection.types import COVERAGE, Progress
 from ordrank.errors import InputError
 
 
@@ -28,31 +30,42 @@ def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, p
         _, X = project(store)
         balanced = store.is_balanced if balanced is None else balanced
     graded = np.flatnonzero(~np.isnan(grades))
-    true, estimated, errors, baseline = grades[graded], np.empty(len(graded)), [], []
+    true, labels = grades[graded], np.unique(grades[graded])
+    estimated, proba, errors, baseline = np.empty(len(graded)), np.zeros((len(graded), len(labels))), [], []
+    covered = np.empty(len(graded), dtype=np.bool_)
     progress(f"evaluating {folds} folds", 0, 0)
     for fold, (train, held_out) in enumerate(_split(true, folds)):
         progress("evaluating", fold, folds)
         # Held-out pictures are not used as unlabelled ones either.
         shown = np.setdiff1d(np.arange(len(X)), graded[held_out])
         ranker = fit_ranker(X[shown], grades[shown], balanced=balanced)
-        estimated[held_out] = ranker.predict(X[graded[held_out]])
+        queries = X[graded[held_out]]
+        estimated[held_out] = ranker.predict(queries)
+        proba[np.ix_(held_out, np.searchsorted(labels, ranker.classes_))] = ranker.predict_proba(queries)
+        lowest, highest = ranker.predict_interval(queries, COVERAGE).T
+        covered[held_out] = (lowest <= true[held_out]) & (true[held_out] <= highest)
         errors.append(metrics.mean_absolute_error(true[held_out], estimated[held_out]))
         baseline.append(np.abs(np.median(true[train]) - true[held_out]).mean())
     progress("evaluating", folds, folds)
-    labels = np.unique(true)
+    mae, mae_median = metrics.mean_absolute_error(true, estimated), float(np.mean(baseline))
+    counts = Counter(map(header.format_grade, true.tolist()))
     confusion = metrics.confusion_matrix(true, estimated, labels=labels)
     return Evaluation(
         pictures=len(true),
         folds=folds,
-        mae=metrics.mean_absolute_error(true, estimated),
+        mae=mae,
         mae_std=float(np.std(errors, ddof=1)),
-        mae_median=float(np.mean(baseline)),
+        mae_median=mae_median,
         accuracy=metrics.accuracy(true, estimated, labels=labels),
         kappa=metrics.quadratic_weighted_kappa(true, estimated, labels=labels),
         tau=metrics.kendall_tau(true, estimated),
+        coverage=float(covered.mean()),
+        rps=metrics.ranked_probability_score(true, proba, labels),
         grades=tuple(header.format_grade(label) for label in labels),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         mae_by_grade=tuple(metrics.mean_absolute_error_per_grade(true, estimated).values()),
+        verdict=verdict(mae, mae_median),
+        advice=advice_for(dict(counts), header.extractor) if is_poor(mae, mae_median) else None,
     )
 
 

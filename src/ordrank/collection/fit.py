@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from ordrank.collection.ingest.importing import Reader, check_report, extractor_
 from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.model_file import untrained
 from ordrank.collection.projection import MAX_FEATURES
+from ordrank.collection.reports import advice_for, is_poor, verdict
 from ordrank.collection.store import BALANCED, FITTED, Store, read_store, write_store
 from ordrank.collection.types import FileStamp, FitReport, Header, ImportReport, Progress, no_progress
 from ordrank.errors import BadPicturesError, CollectionError, InputError
@@ -142,8 +144,19 @@ def fit_collection(
         balanced = store.is_balanced if balanced is None else balanced
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         model, error = train(store, balanced=balanced, notes={FITTED: now, BALANCED: str(balanced)})
-        graded = int((~np.isnan(store.grades())).sum())
-        return FitReport(len(store), graded, report, model, error)
+        return _fit_report(store, report, model, error)
+
+
+def _fit_report(store: Store, imported: ImportReport, model: dict[str, Any], error: float) -> FitReport:
+    grades = store.grades()
+    given = grades[~np.isnan(grades)]
+    error_median = float(np.abs(np.median(given) - given).mean())
+    advice = None
+    if is_poor(error, error_median):
+        counts = Counter(map(store.header.format_grade, given.tolist()))
+        advice = advice_for(dict(counts), store.header.extractor)
+    words = verdict(error, error_median)
+    return FitReport(len(store), len(given), imported, model, error, error_median, words, advice)
 
 
 def add_pictures(

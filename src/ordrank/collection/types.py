@@ -170,8 +170,12 @@ class FitReport:
     imported : ImportReport
     model : dict
         Hyperparameters that were selected.
-    error : float
-        Leave-one-out mean absolute error of the graded pictures.
+    error, error_median : float
+        Leave-one-out mean absolute error of the graded pictures, and that of always the median grade.
+    verdict : str
+        The error in words.
+    advice : str or None
+        What would help most, if the result is poor.
     """
 
     pictures: int
@@ -179,6 +183,9 @@ class FitReport:
     imported: ImportReport
     model: dict[str, Any]
     error: float
+    error_median: float
+    verdict: str
+    advice: str | None
 
 
 @dataclass(frozen=True)
@@ -417,38 +424,6 @@ class RankResult:
     def to_frame(self) -> pd.DataFrame:
         """Return the ranked pictures as a pandas DataFrame, one row each."""
         return frame_of([asdict(hit) for hit in self.hits], list(RankedPicture.__dataclass_fields__))
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Cross-validated scores of the graded pictures.
-
-    Attributes
-    ----------
-    pictures, folds : int
-    mae, mae_std : float
-        Mean absolute error, and its standard deviation over the folds.
-    mae_median : float
-        That of predicting the median grade of the training folds.
-    accuracy, kappa, tau : float
-        Share of exact grades and quadratic-weighted kappa, both of rounded estimates, and Kendall's τ.
-    grades : tuple of str
-    confusion : tuple of tuples of int
-        Pictures by given grade (row) and estimated grade (column).
-    mae_by_grade : tuple of float
-    """
-
-    pictures: int
-    folds: int
-    mae: float
-    mae_std: float
-    mae_median: float
-    accuracy: float
-    kappa: float
-    tau: float
-    grades: tuple[str, ...]
-    confusion: tuple[tuple[int, ...], ...]
-    mae_by_grade: tuple[float, ...]
 
 
 def format_interval(grade: str, lowest: str | None, highest: str | None) -> str:

@@ -1,0 +1,204 @@
+"""What may be wrong with a collection: improbable grades, near copies, pictures unlike the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._format import pluralize
+from ordrank._protocols import FloatArray, IntArray
+from ordrank.collection.reports import (
+    FEW_PICTURES,
+    DoctorReport,
+    NearCopy,
+    NovelPicture,
+    SuspectGrade,
+    advice_for,
+    is_poor,
+    verdict,
+)
+from ordrank.collection.search import Estimates, split_held_out
+from ordrank.collection.snapshot import EmbeddingSpace, Snapshot
+from ordrank.collection.store import ERROR, read_store
+from ordrank.collection.types import Progress
+from ordrank.errors import CollectionError
+from ordrank.metrics import median_of_proba
+
+_ROWS_PER_BLOCK = 1000
+# A grade is suspect if another one is so many times as probable.
+_SUSPECT_RATIO = 10.0
+_MIN_PROBABILITY = 1e-3
+_NEIGHBORS_SHOWN = 3
+# Candidates for the nearest picture in appearance, taken by the learned distance.
+_CANDIDATES = 10
+# Distances to the nearest picture, in units of the median one, of near copies and of pictures unlike the others.
+_COPY_DISTANCE, _NOVEL_DISTANCE = 0.2, 3.0
+_MAX_LISTED = 100
+
+
+def examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorReport:
+    """Examine all embedded pictures; the collection is not changed."""
+    space = snapshot.space
+    if space is None:
+        raise CollectionError("the collection has no model yet; train it with `ordrank fit --out COLLECTION`")
+    with read_store(directory) as store:
+        noted = store.note(ERROR)
+    grades = snapshot.grades[space.rows]
+    graded = np.flatnonzero(~np.isnan(grades))
+    progress(f"examining {pluralize(len(space.rows), 'picture')}", 0, 0)
+    estimates = _estimate_held_out(snapshot, space, graded, progress)
+    nearest, distances = _nearest_in_appearance(space, progress)
+    given = grades[graded]
+    error_median = float(np.abs(np.median(given) - given).mean())
+    error = float(np.abs(estimates.values - given).mean()) if noted is None else float(noted)
+    suspects = _suspects(snapshot, space, graded, estimates)
+    copies = _near_copies(snapshot, space, nearest, distances)
+    return DoctorReport(
+        pictures=len(space.rows),
+        graded=len(graded),
+        suspects=suspects,
+        near_copies=copies,
+        novel=_novel(snapshot, space, distances),
+        error=error,
+        error_median=error_median,
+        verdict=verdict(error, error_median),
+        advice=_advice(snapshot, given, suspects, copies, error, error_median),
+    )
+
+
+def suspicion(proba: FloatArray, index: IntArray) -> FloatArray:
+    """Return how suspect given labels (n,) are under held-out probabilities (n, m); 0 for the likeliest label.
+
+    The log of the ratio of the largest probability to that of the given label, plus their difference: the one ranks
+    what is nearly impossible, the other what another grade clearly wins.
+    """
+    own, largest = proba[np.arange(len(proba)), index], proba.max(axis=1)
+    return np.asarray(np.log((largest + _MIN_PROBABILITY) / (own + _MIN_PROBABILITY)) + largest - own)
+
+
+def _estimate_held_out(snapshot: Snapshot, space: EmbeddingSpace, graded: IntArray, progress: Progress) -> Estimates:
+    """Return the estimates of graded pictures, numbers of rows of the space, without their own grades."""
+    model, estimator = snapshot.trained_model, snapshot.searcher.estimator
+    width = space.held_out.shape[1] or model.n_order
+    held_out = np.full((len(snapshot.images.ids), width), np.nan, dtype=np.float32)
+    if len(space.held_out):
+        held_out[space.held_out_rows] = space.held_out
+    parts = []
+    for start in range(0, len(graded), _ROWS_PER_BLOCK):
+        progress("checking grades", start, len(graded))
+        rows = graded[start : start + _ROWS_PER_BLOCK]
+        vectors, by_threshold = split_held_out(space.vectors[rows], held_out[space.rows[rows]], model.n_order)
+        parts.append(estimator.estimate(vectors, snapshot.images.ids[space.rows[rows]], by_threshold))
+    progress("checking grades", len(graded), len(graded))
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in Estimates.__dataclass_fields__)
+    return Estimates(*columns)
+
+
+def _suspects(
+    snapshot: Snapshot, space: EmbeddingSpace, graded: IntArray, estimates: Estimates
+) -> tuple[SuspectGrade, ...]:
+    labels, rows, shown = snapshot.searcher.estimator.labels, space.rows[graded], snapshot.header.format_grade
+    index = np.searchsorted(labels, snapshot.grades[rows])
+    own, largest = estimates.proba[np.arange(len(rows)), index], estimates.proba.max(axis=1)
+    scores = suspicion(estimates.proba, index)
+    is_suspect = (largest >= _SUSPECT_RATIO * own) & (median_of_proba(estimates.proba) != index)
+    found = np.flatnonzero(is_suspect)
+    found = found[np.argsort(-scores[found], kind="stable")][:_MAX_LISTED]
+    return tuple(
+        SuspectGrade(
+            id=int(snapshot.images.ids[rows[i]]),
+            name=snapshot.images.names[rows[i]],
+            grade=shown(float(snapshot.grades[rows[i]])),
+            estimate=shown(float(estimates.values[i])),
+            lowest=shown(float(estimates.intervals[i, 0])),
+            highest=shown(float(estimates.intervals[i, 1])),
+            probability=float(own[i]),
+            score=float(scores[i]),
+            neighbors=tuple(
+                (snapshot.images.names[row], shown(float(snapshot.grades[row])))
+                for row in map(snapshot.row_of, estimates.nearest[i, :_NEIGHBORS_SHOWN].tolist())
+            ),
+        )
+        for i in found.tolist()
+    )
+
+
+def _nearest_in_appearance(space: EmbeddingSpace, progress: Progress) -> tuple[IntArray, FloatArray]:
+    """Return the nearest other picture (m,) of each row in appearance, among the nearest in all, and its distance."""
+    n, s = len(space.vectors), space.n_order if space.vectors.shape[1] > space.n_order else 0
+    nearest, distances = np.zeros(n, dtype=np.int64), np.full(n, np.nan)
+    k = min(_CANDIDATES + 1, n)
+    for start in range(0, n if n > 1 else 0, _ROWS_PER_BLOCK):
+        progress("comparing pictures", start, n)
+        rows = np.arange(start, min(start + _ROWS_PER_BLOCK, n))
+        found, _ = space.index.nearest(space.vectors[rows], k)
+        apart = _norms(space.vectors[found][:, :, s:], space.vectors[rows, None, s:])
+        apart[found == rows[:, None]] = np.inf
+        best = apart.argmin(axis=1)
+        nearest[rows], distances[rows] = found[np.arange(len(rows)), best], apart.min(axis=1)
+    progress("comparing pictures", n, n)
+    return nearest, distances
+
+
+def _norms(a: NDArray[np.floating], b: NDArray[np.floating]) -> FloatArray:
+    return np.asarray(np.linalg.norm(np.subtract(a, b, dtype=np.float64), axis=2))
+
+
+def _near_copies(
+    snapshot: Snapshot, space: EmbeddingSpace, nearest: IntArray, distances: FloatArray
+) -> tuple[NearCopy, ...]:
+    usual = float(np.nanmedian(distances)) if len(distances) > 1 else 0.0
+    close = np.flatnonzero(distances <= _COPY_DISTANCE * usual)
+    pairs = sorted({(float(distances[i]), *sorted((int(i), int(nearest[i])))) for i in close})
+
+    def describe(distance: float, i: int, j: int) -> NearCopy:
+        first, second = (snapshot.picture(int(space.rows[row])) for row in (i, j))
+        relative = distance / usual if usual > 0 else 0.0
+        return NearCopy(first.name, second.name, (first.grade, second.grade), relative)
+
+    found = [describe(distance, int(i), int(j)) for distance, i, j in pairs]
+    unequal = [copy for copy in found if None not in copy.grades and copy.grades[0] != copy.grades[1]]
+    unique = list(dict.fromkeys([*unequal, *found]))  # those with different grades first
+    return tuple(unique[:_MAX_LISTED])
+
+
+def _novel(snapshot: Snapshot, space: EmbeddingSpace, distances: FloatArray) -> tuple[NovelPicture, ...]:
+    usual = float(np.nanmedian(distances)) if len(distances) > 1 else 0.0
+    far = np.flatnonzero(distances > _NOVEL_DISTANCE * usual) if usual > 0 else np.empty(0, dtype=np.int64)
+    far = far[np.argsort(-distances[far], kind="stable")][:_MAX_LISTED]
+    pictures = ((snapshot.picture(int(space.rows[i])), float(distances[i]) / usual) for i in far)
+    return tuple(NovelPicture(found.id, found.name, found.grade, relative) for found, relative in pictures)
+
+
+def _advice(
+    snapshot: Snapshot,
+    given: FloatArray,
+    suspects: tuple[SuspectGrade, ...],
+    copies: tuple[NearCopy, ...],
+    error: float,
+    error_median: float,
+) -> tuple[str, ...]:
+    """Return what would help, most important first."""
+    counts = Counter(map(snapshot.header.format_grade, np.sort(given).tolist()))
+    found = []
+    if is_poor(error, error_median):
+        found.append(advice_for(dict(counts), snapshot.header.extractor))
+    if suspects:
+        found.append(f"look at {pluralize(len(suspects), 'grade')} that may be wrong, and correct them on the page")
+    rare = [f"{grade} ({count})" for grade, count in counts.items() if count < FEW_PICTURES]
+    if rare and len(rare) < len(counts):
+        found.append(f"grade more pictures of the rare grades: {', '.join(rare[:5])}")
+    if len(copies) > 0.05 * len(given):
+        found.append(
+            f"{pluralize(len(copies), 'pair')} of near copies make held-out errors look smaller than those of new "
+            "pictures: keep one of each, or test with pictures from elsewhere"
+        )
+    if not np.isnan(snapshot.grades).any() or len(found):
+        return tuple(found)
+    uncertain = int(np.count_nonzero(np.diff(snapshot.intervals, axis=1)[:, 0] > 0))
+    if uncertain:
+        found.append(f"grade some of the {pluralize(uncertain, 'picture')} whose estimates are uncertain")
+    return tuple(found)

@@ -1,0 +1,175 @@
+"""Reports on a collection as a whole: scores of cross-validation, and what may be wrong with its pictures."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from ordrank._format import format_percent, pluralize
+from ordrank.collection.types import frame_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Error relative to that of always the median grade, up to which a result is called so.
+_VERDICTS = ((0.35, "very good"), (0.6, "good"), (0.8, "fair"), (0.95, "poor"))
+_POOR = 0.8
+FEW_PICTURES = 10  # of a grade: too few to learn it from
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Cross-validated scores of the graded pictures.
+
+    Attributes
+    ----------
+    pictures, folds : int
+    mae, mae_std : float
+        Mean absolute error, and its standard deviation over the folds.
+    mae_median : float
+        That of predicting the median grade of the training folds.
+    accuracy, kappa, tau : float
+        Share of exact grades and quadratic-weighted kappa, both of rounded estimates, and Kendall's τ.
+    coverage : float
+        Share of the pictures whose grade is in its 90 % interval.
+    rps : float
+        Ranked probability score of the distributions, in units of the grades.
+    grades : tuple of str
+    confusion : tuple of tuples of int
+        Pictures by given grade (row) and estimated grade (column).
+    mae_by_grade : tuple of float
+    verdict : str
+        The result in words.
+    advice : str or None
+        What would help most, if the result is poor.
+    """
+
+    pictures: int
+    folds: int
+    mae: float
+    mae_std: float
+    mae_median: float
+    accuracy: float
+    kappa: float
+    tau: float
+    coverage: float
+    rps: float
+    grades: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    mae_by_grade: tuple[float, ...]
+    verdict: str
+    advice: str | None
+
+
+@dataclass(frozen=True)
+class SuspectGrade:
+    """A given grade that is improbable without it.
+
+    Attributes
+    ----------
+    id, name, grade : int, str and str
+        The picture and its given grade.
+    estimate, lowest, highest : str
+        Estimated grade and its interval, of which the given grade is no part.
+    probability : float
+        Of the given grade.
+    score : float
+        How improbable it is compared with the likeliest grade; the larger, the more suspect.
+    neighbors : tuple of (str, str)
+        Names and grades of the nearest pictures that vote otherwise.
+    """
+
+    id: int
+    name: str
+    grade: str
+    estimate: str
+    lowest: str
+    highest: str
+    probability: float
+    score: float
+    neighbors: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class NearCopy:
+    """Two pictures that look almost the same: names, given grades, and their distance in units of the usual one."""
+
+    first: str
+    second: str
+    grades: tuple[str | None, str | None]
+    relative_distance: float
+
+
+@dataclass(frozen=True)
+class NovelPicture:
+    """A picture far from all others: its distance in units of the usual one."""
+
+    id: int
+    name: str
+    grade: str | None
+    relative_distance: float
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """What may be wrong with a collection, worst first, and what would help.
+
+    Attributes
+    ----------
+    pictures, graded : int
+        How many were examined.
+    suspects : tuple of SuspectGrade
+    near_copies : tuple of NearCopy
+    novel : tuple of NovelPicture
+    error, error_median : float
+        Held-out mean absolute error of the last fit, and that of always the median grade.
+    verdict : str
+    advice : tuple of str
+        What would help most, first.
+    """
+
+    pictures: int
+    graded: int
+    suspects: tuple[SuspectGrade, ...]
+    near_copies: tuple[NearCopy, ...]
+    novel: tuple[NovelPicture, ...]
+    error: float
+    error_median: float
+    verdict: str
+    advice: tuple[str, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the suspect grades as a pandas DataFrame, one row each."""
+        return frame_of([asdict(suspect) for suspect in self.suspects], list(SuspectGrade.__dataclass_fields__))
+
+
+def verdict(error: float, error_median: float) -> str:
+    """Return a mean absolute error in words, compared with that of always the median grade."""
+    if error_median <= 0:
+        return "all pictures have the same grade"
+    ratio = error / error_median
+    removed = format_percent(1 - ratio, " ")
+    for limit, word in _VERDICTS:
+        if ratio <= limit:
+            return f"{word}: {removed} less error than always the median grade"
+    return "useless: hardly better than always the median grade"
+
+
+def is_poor(error: float, error_median: float) -> bool:
+    """Return whether the error is close to that of always the median grade."""
+    return error > _POOR * error_median
+
+
+def advice_for(counts: dict[str, int], features: str) -> str:
+    """Return the one thing that would help a poor result most, given pictures by grade and the features."""
+    total, rare = sum(counts.values()), min(counts, key=lambda grade: counts[grade])
+    if total < FEW_PICTURES * len(counts):
+        return f"grade more pictures: {total} for {pluralize(len(counts), 'grade')} are few"
+    if features.startswith("pixels"):
+        return (
+            "use other features: pixels show little more than colour and layout; try --features hog, or a pretrained "
+            "network with --features onnx:FILE, in a new collection"
+        )
+    if counts[rare] < FEW_PICTURES:
+        return f"grade more pictures of grade {rare}, of which there are {counts[rare]}"
+    return "check the grades with `ordrank doctor`, and grade more pictures"
