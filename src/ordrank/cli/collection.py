@@ -83,6 +83,14 @@ def fit(
     ] = None,
     file_column: FileColumnOption = "file",
     grade_column: GradeColumnOption = "grade",
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the CSV file that names what a picture shows, such as the patient: pictures of one group "
+            "are held out together.",
+            show_default=False,
+        ),
+    ] = None,
     balanced: BalancedOption = None,
     strict: StrictOption = False,
     jobs: JobsOption = -1,
@@ -117,6 +125,7 @@ def fit(
             "order": order,
             "file_column": file_column,
             "grade_column": grade_column,
+            "group_column": groups,
             "balanced": balanced,
             "strict": strict,
             "n_jobs": jobs,

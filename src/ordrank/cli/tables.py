@@ -305,7 +305,12 @@ def show_doctor(screen: Screen, report: DoctorReport, limit: int) -> None:
         "near copies",
         ("first", "second", "grades", "distance"),
         [
-            (copy.first, copy.second, " and ".join(grade or "none" for grade in copy.grades), _times(copy))
+            (
+                copy.first,
+                copy.second,
+                " and ".join(grade or "none" for grade in copy.grades),
+                f"{_times(copy)}{', different groups' if copy.leaks else ''}",
+            )
             for copy in report.near_copies
         ],
         limit,
@@ -357,6 +362,8 @@ def show_info(screen: Screen, info: Info) -> None:
         projection, order = info.dimensions["projection"], info.dimensions["order"]
         facts["components"] = f"{projection} principal components, {order} ordinal coordinates"
         facts |= model_facts(info.model)
+        if info.groups:
+            facts["groups"] = f"{info.groups}, held out together"
         if info.balanced:
             facts["balanced"] = "every grade counts the same, however few pictures it has"
         facts["trained"] = info.fitted or ""

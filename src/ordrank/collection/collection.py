@@ -173,6 +173,9 @@ class Collection:
         order : str or sequence of str, optional
             Names of the grades, lowest first, where they are words.
         file_column, grade_column : str
+        group_column : str, optional
+            Column of the groups, if several pictures show the same person or thing and new ones will show others:
+            grades are then estimated, and everything is selected, without the other pictures of a group.
         balanced : bool, optional
             Give every grade the same weight, however many pictures it has; by default as in the last fit.
         strict : bool

@@ -157,7 +157,9 @@ def _near_copies(
     def describe(distance: float, i: int, j: int) -> NearCopy:
         first, second = (snapshot.picture(int(space.rows[row])) for row in (i, j))
         relative = distance / usual if usual > 0 else 0.0
-        return NearCopy(first.name, second.name, (first.grade, second.grade), relative)
+        one, other = snapshot.groups.of(np.array([first.id, second.id])).tolist()
+        leaks = snapshot.groups.codes is not None and one != other
+        return NearCopy(first.name, second.name, (first.grade, second.grade), relative, leaks)
 
     found = [describe(distance, int(i), int(j)) for distance, i, j in pairs]
     unequal = [copy for copy in found if None not in copy.grades and copy.grades[0] != copy.grades[1]]
@@ -191,10 +193,13 @@ def _advice(
     rare = [f"{grade} ({count})" for grade, count in counts.items() if count < FEW_PICTURES]
     if rare and len(rare) < len(counts):
         found.append(f"grade more pictures of the rare grades: {', '.join(rare[:5])}")
-    if len(copies) > 0.05 * len(given):
+    leaks = sum(copy.leaks for copy in copies)
+    if leaks:
+        found.append(f"check the groups of {pluralize(leaks, 'pair')} of near copies that are in different groups")
+    if len(copies) > 0.05 * len(given) and snapshot.groups.codes is None:
         found.append(
             f"{pluralize(len(copies), 'pair')} of near copies make held-out errors look smaller than those of new "
-            "pictures: keep one of each, or test with pictures from elsewhere"
+            "pictures: name what each picture shows in a column of the CSV file, and train with --groups"
         )
     if not np.isnan(snapshot.grades).any() or len(found):
         return tuple(found)

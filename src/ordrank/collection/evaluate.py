@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from ordrank import metrics
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.reports import Evaluation, advice_for, is_poor, verdict
+from ordrank.collection.search import Groups
 from ordrank.collection.store import read_store
 from ordrank.collection.train import fit_ranker, project
 from ordrank.collection.types import COVERAGE, Progress
@@ -26,6 +27,7 @@ def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, p
     """
     with read_store(directory) as store:
         header, grades = store.header, store.grades()
+        groups = Groups.from_names(np.arange(len(grades)), store.groups()).codes
         _check(grades, folds)
         _, X = project(store)
         balanced = store.is_balanced if balanced is None else balanced
@@ -34,11 +36,12 @@ def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, p
     estimated, proba, errors, baseline = np.empty(len(graded)), np.zeros((len(graded), len(labels))), [], []
     covered = np.empty(len(graded), dtype=np.bool_)
     progress(f"evaluating {folds} folds", 0, 0)
-    for fold, (train, held_out) in enumerate(_split(true, folds)):
+    for fold, (train, held_out) in enumerate(_split(true, folds, None if groups is None else groups[graded])):
         progress("evaluating", fold, folds)
         # Held-out pictures are not used as unlabelled ones either.
         shown = np.setdiff1d(np.arange(len(X)), graded[held_out])
-        ranker = fit_ranker(X[shown], grades[shown], balanced=balanced)
+        together = None if groups is None else groups[shown]
+        ranker = fit_ranker(X[shown], grades[shown], together, balanced=balanced)
         queries = X[graded[held_out]]
         estimated[held_out] = ranker.predict(queries)
         proba[np.ix_(held_out, np.searchsorted(labels, ranker.classes_))] = ranker.predict_proba(queries)
@@ -77,11 +80,15 @@ def _check(grades: FloatArray, folds: int) -> None:
         raise InputError(f"{folds} folds need at least {2 * folds} graded pictures; there are {n_graded}")
 
 
-def _split(grades: FloatArray, folds: int) -> list[tuple[IntArray, IntArray]]:
-    """Return training and test indices, stratified where every grade has enough pictures."""
+def _split(grades: FloatArray, folds: int, groups: IntArray | None) -> list[tuple[IntArray, IntArray]]:
+    """Return training and test indices: of whole groups, or stratified where every grade has enough pictures."""
     labels, index, counts = np.unique(grades, return_inverse=True, return_counts=True)
     splitter: Any = StratifiedKFold if counts.min() >= folds else KFold
-    splits = list(splitter(folds, shuffle=True, random_state=0).split(index, index))
+    if groups is not None:
+        splitter = GroupKFold
+        if len(np.unique(groups)) < folds:
+            raise InputError(f"{folds} folds need at least {folds} groups; there are {len(np.unique(groups))}")
+    splits = list(splitter(folds, shuffle=True, random_state=0).split(index, index, groups))
     if any(len(np.unique(index[train])) < 2 for train, _ in splits):
         raise InputError(f"{len(labels)} grades are too few to hold out a fold: one fold holds all but one grade")
     return splits

@@ -18,7 +18,7 @@ from ordrank.collection.types import Header, ImageRow
 from ordrank.errors import InputError
 
 _ROWS_PER_BLOCK = 4096
-COLUMNS = ("name", "path", "sha256", "width", "height", "grade", "estimate", "lowest", "highest")
+COLUMNS = ("name", "path", "sha256", "width", "height", "grade", "estimate", "lowest", "highest", "group")
 
 Block = tuple[list[ImageRow], NDArray[np.float32]]
 
@@ -52,7 +52,7 @@ def cells(header: Header, row: ImageRow) -> list[Any]:
         return grade if grade is None or header.order is None else header.format_grade(grade)
 
     grades = map(cell, (row.grade, row.estimate, row.lowest, row.highest))
-    return [row.name, row.path, content_sha256(row.sha256), row.width, row.height, *grades]
+    return [row.name, row.path, content_sha256(row.sha256), row.width, row.height, *grades, row.group]
 
 
 def _is_export(file: Path) -> bool:
@@ -85,7 +85,7 @@ def _write_csv(file: Path, header: Header, width: int, blocks: Iterator[Block]) 
 def _write_parquet(file: Path, header: Header, width: int, blocks: Iterator[Block]) -> None:
     pa, parquet = _pyarrow()
     grade = pa.float64() if header.order is None else pa.string()
-    types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int32(), grade, grade, grade, grade)
+    types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int32(), grade, grade, grade, grade, pa.string())
     schema = pa.schema([*zip(COLUMNS, types, strict=True), ("embedding", pa.list_(pa.float32(), width))])
     with parquet.ParquetWriter(file, schema) as writer:
         for rows, vectors in blocks:

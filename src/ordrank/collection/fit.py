@@ -20,6 +20,7 @@ from ordrank._format import pluralize
 from ordrank._protocols import Extractor
 from ordrank.collection.database import is_collection
 from ordrank.collection.ingest.grades_csv import parse_order, read_grades
+from ordrank.collection.ingest.groups_csv import read_groups
 from ordrank.collection.ingest.image_folder import Listing, list_pictures
 from ordrank.collection.ingest.importing import Reader, check_report, extractor_of, import_pictures
 from ordrank.collection.ingest.reading import read_pictures
@@ -43,6 +44,7 @@ class FitOptions(TypedDict, total=False):
     order: str | Sequence[str] | None
     file_column: str
     grade_column: str
+    group_column: str | None
     balanced: bool | None
     strict: bool
     n_jobs: int
@@ -94,6 +96,7 @@ def fit_collection(
     order: str | Sequence[str] | None = None,
     file_column: str = "file",
     grade_column: str = "grade",
+    group_column: str | None = None,
     balanced: bool | None = None,
     strict: bool = False,
     n_jobs: int = -1,
@@ -122,6 +125,7 @@ def fit_collection(
     else:
         new = header
     grades = _read_labels(source, new, listing, known, at_least_two=new.model is None)
+    groups = _read_groups(source, group_column, grades)
     with write_store(directory, None if header else new) as store:
         report, before = ImportReport(), store.named_grades()
         if listing.files:
@@ -135,6 +139,8 @@ def fit_collection(
         imported = dict(store.named_grades().values())
         _check_grades(imported | regraded, report)
         store.set_grades(regraded)
+        if groups:
+            store.set_groups(groups)
         report = replace(report, regraded=_count_regraded(store, before))
         if images is not None:
             report = replace(report, missing=len(imported.keys() - {found.name for found in listing.files}))
@@ -226,6 +232,17 @@ def _read_labels(
         return {}
     listed = [found.name for found in listing.files] + [bad.name for bad in listing.bad]
     return labels.read([*listed, *known], header, at_least_two=at_least_two)
+
+
+def _read_groups(labels: Labels | None, column: str | None, graded: Iterable[str]) -> dict[str, str]:
+    """Return the groups of graded pictures by name, if a column of the CSV file names them."""
+    if column is None:
+        return {}
+    if labels is None or isinstance(labels.source, Mapping):
+        raise InputError("groups are a column of the CSV file with the grades: name that file with --labels")
+    if column in (labels.file_column, labels.grade_column):
+        raise InputError(f"column {column!r} cannot hold the groups too; name another column")
+    return read_groups(Path(labels.source), set(graded), file_column=labels.file_column, group_column=column)
 
 
 @contextmanager

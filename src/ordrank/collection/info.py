@@ -44,6 +44,7 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
             fitted=store.note(FITTED),
             error=None if error is None else float(error),
             balanced=store.is_balanced,
+            groups=store.count_groups(),
             changed=store.count_changed(),
             not_embedded=not_embedded,
             bytes=sum(map(_size, directory.iterdir())),

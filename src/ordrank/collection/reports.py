@@ -92,12 +92,25 @@ class SuspectGrade:
 
 @dataclass(frozen=True)
 class NearCopy:
-    """Two pictures that look almost the same: names, given grades, and their distance in units of the usual one."""
+    """Two pictures that look almost the same.
+
+    Attributes
+    ----------
+    first, second : str
+        Their names.
+    grades : tuple of two str or None
+        Their given grades.
+    relative_distance : float
+        In units of the usual distance to the nearest picture.
+    leaks : bool
+        Whether groups are named and these two are of different ones: held out alone, either shows the other.
+    """
 
     first: str
     second: str
     grades: tuple[str | None, str | None]
     relative_distance: float
+    leaks: bool
 
 
 @dataclass(frozen=True)

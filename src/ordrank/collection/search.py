@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +62,32 @@ class Estimates:
         return np.column_stack([self.values, self.intervals])
 
 
+@dataclass(frozen=True)
+class Groups:
+    """Groups of pictures that are held out together, by ascending ids (n,); each picture alone by default."""
+
+    ids: IntArray
+    codes: IntArray | None = None  # (n,)
+
+    @classmethod
+    def from_names(cls, ids: IntArray, names: Sequence[str | None]) -> Groups:
+        """Return the groups of these names; a picture without a name is a group of its own."""
+        if all(name is None for name in names):
+            return cls(ids)
+        numbers: dict[object, int] = {}
+        keys = (i if name is None else name for i, name in enumerate(names))
+        return cls(ids, np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64))
+
+    @cached_property
+    def largest(self) -> int:
+        """Number of pictures of the largest group."""
+        return 1 if self.codes is None else int(np.bincount(self.codes).max())
+
+    def of(self, ids: IntArray) -> IntArray:
+        """Return the group numbers of pictures."""
+        return ids if self.codes is None else self.codes[np.searchsorted(self.ids, ids)]
+
+
 class GradeEstimator:
     """Estimates grades by the nearest graded pictures.
 
@@ -68,12 +96,14 @@ class GradeEstimator:
     index : VectorIndex
         Of any pictures; those with a given grade vote.
     model : Model
+    groups : Groups
+        A picture of the collection gets no vote of its own group.
     """
 
-    def __init__(self, index: VectorIndex, model: Model) -> None:
+    def __init__(self, index: VectorIndex, model: Model, groups: Groups) -> None:
         if not len(index.labels):
             raise CollectionError(NO_GRADES)
-        self._model, self._index = model, index
+        self._model, self._index, self._groups = model, index, groups
         # Grades that were given since the training are labels too.
         self.labels: FloatArray = np.union1d(index.labels, model.distribution.labels)
         self._distribution = model.distribution.with_labels(self.labels)
@@ -90,22 +120,20 @@ class GradeEstimator:
         ----------
         vectors : ndarray of shape (q, s + d)
         ids : ndarray of shape (q,), optional
-            Of pictures of the collection, which do not vote on themselves; -1 for others.
+            Of the pictures if they belong to the collection: neither they nor others of their groups vote on them.
         by_threshold : ndarray of shape (q, m), optional
             Probabilities by the threshold model of pictures that were held out of it; NaN for others.
         """
         k = self._distribution.n_neighbors
-        hits = self._index.nearest(vectors, k + (ids is not None), GRADED_ONLY)
+        hits = self._index.nearest(vectors, k if ids is None else k + self._groups.largest, GRADED_ONLY)
         grades, distances, nearest = hits.grades, hits.distances, hits.ids
         if ids is not None:
-            own = nearest == ids[:, None]
-            # Of k + 1 pictures drop the query, or the last; of all that there are, only the query.
-            n_others = min(k, hits.total - int(own.any(axis=1).all()))
+            own = self._groups.of(nearest) == self._groups.of(ids)[:, None]
+            # Drop the own group; every query gets as many votes, nearest first.
+            n_others = min(k, own.shape[1] - int(own.sum(axis=1).max()))
             others = np.argsort(own, axis=1, kind="stable")[:, :n_others]
-            grades, distances = (
-                np.take_along_axis(grades, others, axis=1),
-                np.take_along_axis(distances, others, axis=1),
-            )
+            grades = np.take_along_axis(grades, others, axis=1)
+            distances = np.take_along_axis(distances, others, axis=1)
             nearest = np.take_along_axis(nearest, others, axis=1)
         if not nearest.shape[1]:
             raise CollectionError(ONLY_GRADED)
@@ -147,7 +175,7 @@ class Searcher:
     """
 
     def __init__(self, snapshot: Snapshot, index: VectorIndex) -> None:
-        self.estimator = GradeEstimator(index, snapshot.trained_model)
+        self.estimator = GradeEstimator(index, snapshot.trained_model, snapshot.groups)
         self._snapshot, self._index, self._n_order = snapshot, index, snapshot.trained_model.n_order
 
     def rank(self, query: EmbeddedQuery, request: RankRequest) -> RankResult:

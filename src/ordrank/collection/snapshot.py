@@ -14,7 +14,7 @@ from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import DATABASE, check_exists, check_types, float_table
 from ordrank.collection.model_file import Model, current_model
-from ordrank.collection.search import NO_GRADES, Searcher
+from ordrank.collection.search import NO_GRADES, Groups, Searcher
 from ordrank.collection.store import Store, read_store
 from ordrank.collection.types import Header, Picture, PicturePage, Points, RankRequest
 from ordrank.errors import CollectionError, InputError, UnknownError
@@ -125,6 +125,7 @@ class Snapshot:
         Given and estimated grades; NaN where there is none.
     intervals : ndarray of shape (n, 2)
         Lowest and highest grade of the intervals of the estimates.
+    groups : Groups
     model : Model or None
         None before the first fit.
     space : EmbeddingSpace or None
@@ -140,6 +141,7 @@ class Snapshot:
     grades: FloatArray
     estimates: FloatArray
     intervals: FloatArray
+    groups: Groups
     model: Model | None
     space: EmbeddingSpace | None
     serial: int
@@ -313,8 +315,8 @@ def take_snapshot(
                 return previous.with_changes(changes, store.serial)
             if changes is not None and not changed:
                 return previous
-        columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 9
-        ids, names, sha256, widths, heights, *numbers = columns
+        columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 10
+        ids, names, sha256, widths, heights, *numbers, groups = columns
         for column, expected in zip((ids, names, sha256, widths, heights), (int, str, str, int, int), strict=True):
             check_types(column, expected)
         columns_of_grades = float_table(list(zip(*numbers, strict=True)), 4)
@@ -328,6 +330,7 @@ def take_snapshot(
             columns_of_grades[:, 0],
             columns_of_grades[:, 1],
             columns_of_grades[:, 2:],
+            Groups.from_names(images.ids, groups),  # type: ignore[arg-type]
             model,
             _space(store, images, model, previous) if load_vectors else None,
             store.serial,

@@ -105,8 +105,9 @@ class Store:
         return found
 
     def summary_rows(self) -> list[tuple[Any, ...]]:
-        """Return id, name, SHA-256, width, height, grade, estimate and its interval of all pictures by ascending id."""
-        statement = "SELECT id, name, sha256, width, height, grade, estimate, lowest, highest FROM pictures ORDER BY id"
+        """Return id, name, SHA-256, width, height, grade, estimate, its interval and group of all pictures, by id."""
+        columns = "id, name, sha256, width, height, grade, estimate, lowest, highest, subject"
+        statement = f"SELECT {columns} FROM pictures ORDER BY id"
         return self._connection.execute(statement).fetchall()
 
     def find(self, name: str) -> ImageRow | None:
@@ -124,6 +125,14 @@ class Store:
     def grades(self) -> FloatArray:
         """Return the grades (n,) of all pictures by ascending id; NaN where none was given."""
         return float_table(self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall(), 1)[:, 0]
+
+    def groups(self) -> list[str | None]:
+        """Return the groups of all pictures by ascending id; None where none was named."""
+        return [group for (group,) in self._connection.execute("SELECT subject FROM pictures ORDER BY id")]
+
+    def count_groups(self) -> int:
+        """Return the number of different groups."""
+        return int(self._connection.execute("SELECT count(DISTINCT subject) FROM pictures").fetchone()[0])
 
     def features(self) -> Iterator[NDArray[np.float32]]:
         """Yield the feature vectors of all pictures by ascending id, in blocks (b, dim)."""
@@ -276,6 +285,11 @@ class Store:
                 "UPDATE pictures SET grade = ? WHERE name = ? AND grade IS NOT ?",
                 [(grade, name, grade) for name, grade in grades.items()],
             )
+
+    def set_groups(self, groups: Mapping[str, str]) -> None:
+        """Set the groups of pictures by name."""
+        with self.transaction() as cursor:
+            cursor.executemany("UPDATE pictures SET subject = ? WHERE name = ?", [(g, n) for n, g in groups.items()])
 
     def set_grade(self, picture: int, grade: float | None, undoes: int | None = None) -> bool:
         """Set or withdraw the grade of one picture; return False if there is no such picture."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from ordrank._io import write_files
-from ordrank._protocols import FloatArray
+from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.model_file import (
     Model,
@@ -22,7 +22,7 @@ from ordrank.collection.model_file import (
     serialize_model,
 )
 from ordrank.collection.projection import Projection, fit_projection
-from ordrank.collection.search import GradeEstimator, build_index, split_held_out
+from ordrank.collection.search import GradeEstimator, Groups, build_index, split_held_out
 from ordrank.collection.store import ERROR, Store
 from ordrank.collection.types import EmbeddedBatch
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
@@ -56,9 +56,10 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
     grades = store.grades()
     graded = ~np.isnan(grades)
     projection, X = project(store)
-    ranker = fit_ranker(X, grades, balanced=balanced)
+    groups = Groups.from_names(np.arange(len(X)), store.groups())
+    ranker = fit_ranker(X, grades, groups.codes, balanced=balanced)
     error = _held_out_error(ranker, grades[graded])
-    held_out = _held_out(ranker, X, grades)
+    held_out = _held_out(ranker, X, grades, groups.codes)
     model = Model.from_ranker(store.header.fingerprint, projection, ranker)
     previous, (name, files) = store.header.model, serialize_model(model)
     recorded = {name, *(known for known in store.models() if has_files(store.directory, known))}
@@ -69,7 +70,7 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
         write_files(store.directory, files)
         # Arrays in another memory layout give other last digits: use the model as every reader will.
         written = read_model(store.directory, name, model.fingerprint)
-        store.store_embeddings(name, _embed_all(written, X, grades, held_out), {**notes, ERROR: repr(error)})
+        store.store_embeddings(name, _embed_all(written, X, grades, groups, held_out), {**notes, ERROR: repr(error)})
     finally:
         # A reader that has just opened the collection may be about to read the previous model.
         for old in recorded - {store.note("model"), previous}:
@@ -83,16 +84,19 @@ def project(store: Store) -> tuple[Projection, NDArray[np.float32]]:
     return projection, np.vstack([projection(block) for block in store.features()])
 
 
-def fit_ranker(X: NDArray[np.float32], grades: FloatArray, *, balanced: bool) -> OrdinalRanker:
-    """Fit the default model; samples whose grade is NaN are unlabelled."""
+def fit_ranker(X: NDArray[np.float32], grades: FloatArray, groups: IntArray | None, *, balanced: bool) -> OrdinalRanker:
+    """Fit the default model; samples whose grade is NaN are unlabelled, those of one group are held out together."""
     graded = ~np.isnan(grades)
-    return OrdinalRanker(_metric(balanced)).fit(X[graded], grades[graded], unlabeled=X[~graded])
+    # A single group cannot be held out.
+    together = None if groups is None or len(np.unique(groups[graded])) < 2 else groups[graded]
+    return OrdinalRanker(_metric(balanced)).fit(X[graded], grades[graded], X[~graded], together)
 
 
 def picture_embedder(store: Store) -> EmbedPictures:
     """Return the function that embeds new pictures and estimates their grades by the graded pictures of the store."""
     model = current_model(store.directory, store.header)
-    estimator = GradeEstimator(build_index(store.embeddings(), model), model)
+    embeddings = store.embeddings()
+    estimator = GradeEstimator(build_index(embeddings, model), model, Groups(embeddings.ids))
 
     def embed(pictures: Sequence[ReadPicture], grades: Mapping[str, float]) -> EmbeddedBatch:
         if not pictures:
@@ -106,7 +110,9 @@ def picture_embedder(store: Store) -> EmbedPictures:
 def update_estimates(store: Store, ids: Sequence[int]) -> None:
     """Estimate the grades of pictures again by the votes of all pictures that are graded now."""
     model, embeddings = current_model(store.directory, store.header), store.embeddings()
-    estimator = GradeEstimator(build_index(embeddings, model), model)
+    ids_of_all = np.array([row.id for row in store.rows()], dtype=np.int64)
+    groups = Groups.from_names(ids_of_all, store.groups())
+    estimator = GradeEstimator(build_index(embeddings, model), model, groups)
     chosen = np.isin(embeddings.ids, ids)
     found = estimator.estimate(embeddings.vectors[chosen], embeddings.ids[chosen])
     store.set_estimates(embeddings.ids[chosen], found.columns())
@@ -120,28 +126,32 @@ def _held_out_error(ranker: OrdinalRanker, grades: FloatArray) -> float:
     return float(np.abs(estimates - grades[known]).mean()) if known.any() else float("nan")
 
 
-def _held_out(ranker: OrdinalRanker, X: NDArray[np.float32], grades: FloatArray) -> FloatArray:
+def _held_out(ranker: OrdinalRanker, X: NDArray[np.float32], grades: FloatArray, groups: IntArray | None) -> FloatArray:
     """Return what each graded picture is without its own grade, see :class:`EmbeddedBatch`; NaN for others."""
     metric, graded = ranker.metric_, np.flatnonzero(~np.isnan(grades))
     positions = metric.loo_positions_
     if positions is None:
-        positions = _out_of_fold_positions(metric, X, grades)
+        positions = _out_of_fold_positions(metric, X, grades, groups)
     by_threshold = ranker._loo_by_threshold[:, : 0 if ranker.grade_distribution_.threshold_weight == 0 else None]
     held_out = np.full((len(X), positions.shape[1] + by_threshold.shape[1]), np.nan)
     held_out[graded] = np.hstack([positions, by_threshold])
     return held_out
 
 
-def _out_of_fold_positions(metric: OrdinalMetric, X: NDArray[np.float32], grades: FloatArray) -> FloatArray:
+def _out_of_fold_positions(
+    metric: OrdinalMetric, X: NDArray[np.float32], grades: FloatArray, groups: IntArray | None
+) -> FloatArray:
     """Return the ordinal map (n, s) of graded pictures, of which there are many, from fits without their fold."""
-    from sklearn.model_selection import KFold
+    from sklearn.model_selection import GroupKFold
 
     graded = np.flatnonzero(~np.isnan(grades))
     selected = {"kernel": metric.kernel_, "alpha": metric.alpha_, "nu": metric.nu_, "locality": metric.locality_}
     if metric.sharpness_ is not None:
         selected["sharpness"] = metric.sharpness_
     positions = np.empty((len(graded), metric.n_components_))
-    for train, held_out in KFold(_FOLDS, shuffle=True, random_state=0).split(graded):
+    together = graded if groups is None else groups[graded]
+    n_folds = min(_FOLDS, len(np.unique(together)))
+    for train, held_out in GroupKFold(n_folds, shuffle=True, random_state=0).split(graded, groups=together):
         fold = clone(metric).set_params(**selected)
         fold.fit(X[graded[train]], grades[graded[train]], X[np.isnan(grades)] if metric.nu_ > 0 else None)
         positions[held_out] = fold.transform(X[graded[held_out]])[:, : metric.n_components_]
@@ -153,13 +163,13 @@ def _metric(balanced: bool) -> OrdinalMetric:
 
 
 def _embed_all(
-    model: Model, X: NDArray[np.float32], grades: FloatArray, held_out: FloatArray
+    model: Model, X: NDArray[np.float32], grades: FloatArray, groups: Groups, held_out: FloatArray
 ) -> Iterator[EmbeddedBatch]:
     blocks = [slice(start, start + _ROWS_PER_BLOCK) for start in range(0, len(X), _ROWS_PER_BLOCK)]
     vectors = np.vstack([model.embed_projected(X[rows]) for rows in blocks])
     graded, ids = ~np.isnan(grades), np.arange(len(X))
     known = Embeddings(ids[graded], grades[graded], np.full(graded.sum(), np.nan), vectors[graded])
-    estimator = GradeEstimator(build_index(known, model), model)
+    estimator = GradeEstimator(build_index(known, model), model, groups)
     for rows in blocks:
         without_grade, by_threshold = split_held_out(vectors[rows], held_out[rows], model.n_order)
         estimates = estimator.estimate(without_grade, ids[rows], by_threshold)

@@ -97,6 +97,7 @@ class ImageRow(NamedTuple):
     estimate: float | None
     lowest: float | None
     highest: float | None
+    group: str | None
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,8 @@ class Info:
         Leave-one-out mean absolute error of that fit.
     balanced : bool
         Whether every grade had the same weight in it.
+    groups : int
+        Number of groups whose pictures are held out together; 0 if none are named.
     changed : int
         Grades that have changed since.
     not_embedded : int
@@ -241,6 +244,7 @@ class Info:
     fitted: str | None
     error: float | None
     balanced: bool
+    groups: int
     changed: int
     not_embedded: int
     bytes: int

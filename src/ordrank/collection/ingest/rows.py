@@ -19,7 +19,7 @@ _REPLACE = (
     "UPDATE pictures SET path = ?, sha256 = ?, size = ?, mtime_ns = ?, width = ?, height = ?, grade = ?, "
     "estimate = NULL, lowest = NULL, highest = NULL WHERE id = ?"
 )
-_INSERT = "INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)"
+_INSERT = "INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)"
 
 
 def add_rows(
