@@ -3,10 +3,10 @@
 A share of the grades is shifted by one or two, reflected into the scale. Every method gives each sample a suspicion;
 the score is the average precision with which it ranks the shifted ones first. A random order scores the share.
 
-ordrank: expected absolute difference between the given grade and the leave-one-out distribution, from one fit; for
-comparison also the probability of the given grade, which cleanlab calls self-confidence.
+ordrank: the score of ``ordrank doctor`` from the leave-one-out probabilities of one fit; for comparison also the
+probability of the given grade, which cleanlab calls self-confidence.
 cleanlab, classification: its label quality from out-of-sample probabilities of a classifier. cleanlab, regression: its
-label quality from out-of-sample predictions of a regression. "expected difference" applies ordrank's suspicion to the
+label quality from out-of-sample predictions of a regression. "doctor's score" applies ordrank's score to the
 probabilities of the same classifiers, to separate the score from the model. Out-of-sample is by five stratified folds.
 Prints one JSON document. cleanlab: ``make baselines``.
 
@@ -21,6 +21,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,11 @@ from threadpoolctl import threadpool_limits
 
 from ordrank import OrdinalRanker
 from ordrank._protocols import FloatArray
+from ordrank.collection.doctor import suspicion
 
 SEED = 2027
 SHARES = (0.05, 0.1)
+MAX_SAMPLES = 1500
 DATASETS = ("umist", "fgnet", "retinamnist", "fruit", "winequality-red", "coffee-leaf")
 TREES = 200
 
@@ -69,11 +72,6 @@ def _reflected(codes: NDArray[Any], count: int) -> NDArray[Any]:
     return np.clip(np.where(codes > count - 1, 2 * (count - 1) - codes, codes), 0, count - 1)
 
 
-def expected_difference(y: FloatArray, proba: FloatArray, labels: FloatArray) -> FloatArray:
-    """Return the expected absolute difference of the grades (n,) and labels (m,) of the probabilities (n, m)."""
-    return np.asarray((proba * np.abs(labels - y[:, None])).sum(axis=1))
-
-
 def ordrank_suspicions(X: FloatArray, y: FloatArray) -> Suspicions:
     """Fit the default model once, and use its leave-one-out probabilities."""
     ranker: Any = OrdinalRanker().fit(X, y)
@@ -81,17 +79,16 @@ def ordrank_suspicions(X: FloatArray, y: FloatArray) -> Suspicions:
 
 
 def suspicions_of(ranker: Any, y: FloatArray) -> Suspicions:
-    """Return the expected difference, and for comparison how improbable the given grade is, from ``loo_proba_``."""
-    proba, labels = np.asarray(ranker.loo_proba_), np.asarray(ranker.classes_, dtype=np.float64)
-    given = proba[np.arange(len(y)), np.searchsorted(labels, y)]
-    return {"ordrank, expected difference": expected_difference(y, proba, labels), "ordrank, self_confidence": -given}
+    """Return the doctor's score, and for comparison how improbable the given grade is, from ``loo_proba_``."""
+    proba, codes = np.asarray(ranker.loo_proba_), np.searchsorted(ranker.classes_, y)
+    return {"ordrank doctor": suspicion(proba, codes), "ordrank, self_confidence": -proba[np.arange(len(y)), codes]}
 
 
 def classification_suspicions(X: FloatArray, y: FloatArray) -> Suspicions:
-    """Use out-of-sample probabilities of two classifiers, by cleanlab's scores and by the expected difference."""
+    """Use out-of-sample probabilities of two classifiers, by cleanlab's scores and by the doctor's."""
     from cleanlab.rank import get_label_quality_scores
 
-    labels, codes = np.unique(y, return_inverse=True)
+    _, codes = np.unique(y, return_inverse=True)
     classifiers = {
         "logistic regression": make_pipeline(UnitMeanSquare(), LogisticRegression(C=100.0, max_iter=1000)),
         "extra trees": ExtraTreesClassifier(TREES, random_state=SEED),
@@ -101,7 +98,7 @@ def classification_suspicions(X: FloatArray, y: FloatArray) -> Suspicions:
         proba = cross_val_predict(classifier, X, codes, cv=_folds(), method="predict_proba")
         for score in ("self_confidence", "normalized_margin"):
             found[f"cleanlab, {name}, {score}"] = -get_label_quality_scores(codes, proba, method=score)
-        found[f"expected difference, {name}"] = expected_difference(y, proba, labels)
+        found[f"doctor's score, {name}"] = suspicion(proba, codes)
     return found
 
 
@@ -150,8 +147,8 @@ def measure(
             begin = time.perf_counter()
             by_name = suspicions(data.X, y)
             seconds = (time.perf_counter() - begin) / len(by_name)
-            for name, suspicion in by_name.items():
-                precision = float(average_precision_score(is_wrong, suspicion))
+            for name, scores in by_name.items():
+                precision = float(average_precision_score(is_wrong, scores))
                 found[name] = {"average_precision": precision, "seconds": seconds}
     return found
 
@@ -173,6 +170,12 @@ def summarise(found: list[dict[str, dict[str, float]]]) -> list[dict[str, Any]]:
     return rows
 
 
+def _drawn(data: GradedData) -> GradedData:
+    """Return at most as many samples as ``loo_proba_`` covers."""
+    rows = np.sort(np.random.default_rng(SEED).permutation(len(data.y))[:MAX_SAMPLES])
+    return replace(data, X=data.X[rows], y=data.y[rows])
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -186,7 +189,7 @@ def main() -> None:
     methods = {name: METHODS[name] for name in arguments.only or METHODS}
     rows = []
     for name in arguments.datasets.split(","):
-        data = load_graded(name, arguments.data)
+        data = _drawn(load_graded(name, arguments.data))
         for share in SHARES:
             repeats = (delayed(measure)(data, share, repeat, methods) for repeat in range(arguments.repeats))
             found = summarise(Parallel(n_jobs=arguments.jobs)(repeats))
