@@ -62,7 +62,7 @@ class TestFit:
 
     def test_singular_and_plural(self):
         from ordrank.cli.tables import import_facts, model_facts
-        from ordrank.collection.types import ImportReport
+        from ordrank.collection.reports import ImportReport
 
         facts = import_facts(ImportReport(read=1, missing=1, regraded=1))
         assert facts["grades"] == "1 grade changed"

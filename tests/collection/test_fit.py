@@ -7,8 +7,8 @@ import pytest
 
 from ordrank.collection import train
 from ordrank.collection.model_file import current_model
+from ordrank.collection.reports import ImportReport
 from ordrank.collection.store import read_store
-from ordrank.collection.types import ImportReport
 from ordrank.errors import BadPicturesError, CollectionError, GradesError, InputError
 from ordrank.estimators import OrdinalMetric
 from tests.collection.commands import add, fit, info, rank

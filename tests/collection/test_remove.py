@@ -2,7 +2,7 @@
 
 import pytest
 
-from ordrank.collection.types import ImportReport
+from ordrank.collection.reports import ImportReport
 from ordrank.errors import InputError
 from tests.collection.commands import add, remove
 from tests.collection.pictures import content, rows

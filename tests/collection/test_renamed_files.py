@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from ordrank import Collection
-from ordrank.collection.types import ImportReport
+from ordrank.collection.reports import ImportReport
 from tests.collection.commands import add, fit, info
 from tests.collection.pictures import column, content, draw, names, write_grades
 

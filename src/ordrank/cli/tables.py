@@ -12,18 +12,17 @@ from rich.text import Text
 
 from ordrank._format import format_number, format_percent, pluralize
 from ordrank.cli.terminal import one_line, showable
-from ordrank.collection.reports import DoctorReport, Evaluation, NearCopy, NovelPicture
-from ordrank.collection.types import (
-    COVERAGE,
+from ordrank.collection.reports import (
+    DoctorReport,
+    Evaluation,
     FitReport,
     GradeCount,
-    GradeProbability,
     ImportReport,
     Info,
-    RankedPicture,
-    RankResult,
-    format_interval,
+    NearCopy,
+    NovelPicture,
 )
+from ordrank.collection.types import COVERAGE, GradeProbability, RankedPicture, RankResult, format_interval
 
 MAX_GRADES_WITH_BARS = 12
 MAX_GRADES_SHOWN = 40

@@ -17,14 +17,11 @@ from ordrank.collection.database import check_exists, content_sha256, is_collect
 from ordrank.collection.info import describe_collection
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.queries import Query, QueryReader
-from ordrank.collection.reports import DoctorReport, Evaluation
+from ordrank.collection.reports import DoctorReport, Evaluation, FitReport, ImportReport, Info
 from ordrank.collection.search import Searcher
 from ordrank.collection.snapshot import Snapshot, take_snapshot, unknown_picture
 from ordrank.collection.store import Store, read_store, write_store
 from ordrank.collection.types import (
-    FitReport,
-    ImportReport,
-    Info,
     Picture,
     PicturePage,
     Points,

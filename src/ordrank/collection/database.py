@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log
 from ordrank.collection.types import Header
+from ordrank.collection.writer_lock import LOCK_FILES
 from ordrank.errors import CollectionError
 
 _T = TypeVar("_T")
@@ -199,3 +200,22 @@ def decode_vectors(blobs: Sequence[bytes], dim: int) -> NDArray[np.float32]:
         return np.vstack([decode_vectors([blob], dim) for blob in blobs])
     values = np.frombuffer(b"".join(blobs), dtype=np.uint8 if lengths == {dim} else "<f4")
     return values.reshape(-1, dim).astype(np.float32)
+
+
+def check_is_free(directory: Path) -> None:
+    """Raise CollectionError if the directory holds anything that is not part of a collection."""
+    if is_collection(directory) or not directory.is_dir():
+        return
+    others = sorted({path.name for path in directory.iterdir()} - {*FILES, *UNFINISHED, *LOCK_FILES})
+    if others:
+        raise CollectionError(
+            f"{directory} is not empty and is not a collection (it holds {others[0]!r}); name a new or empty directory"
+        )
+
+
+def delete_files(directory: Path, *, and_directory: bool) -> None:
+    """Delete the database and the lock of a collection, and its directory if asked and empty."""
+    for name in (*FILES, *UNFINISHED, *LOCK_FILES):
+        (directory / name).unlink(missing_ok=True)
+    if and_directory and not any(directory.iterdir()):
+        directory.rmdir()

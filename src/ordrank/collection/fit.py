@@ -26,9 +26,9 @@ from ordrank.collection.ingest.importing import Reader, check_report, extractor_
 from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.model_file import untrained
 from ordrank.collection.projection import MAX_FEATURES
-from ordrank.collection.reports import advice_for, is_poor, verdict
+from ordrank.collection.reports import FitReport, ImportReport, advice_for, is_poor, verdict
 from ordrank.collection.store import BALANCED, FITTED, Store, read_store, write_store
-from ordrank.collection.types import FileStamp, FitReport, Header, ImportReport, Progress, no_progress
+from ordrank.collection.types import FileStamp, Header, Progress, no_progress
 from ordrank.errors import BadPicturesError, CollectionError, InputError
 from ordrank.features.registry import find_extractor
 

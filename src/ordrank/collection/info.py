@@ -8,9 +8,9 @@ import numpy as np
 
 from ordrank.collection.database import DATABASE_FORMAT
 from ordrank.collection.model_file import current_model
+from ordrank.collection.reports import GradeCount, Info
 from ordrank.collection.snapshot import Snapshot, inode_of
 from ordrank.collection.store import ERROR, FITTED, read_store
-from ordrank.collection.types import GradeCount, Info
 
 
 def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> Info:

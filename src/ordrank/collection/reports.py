@@ -1,12 +1,12 @@
-"""Reports on a collection as a whole: scores of cross-validation, and what may be wrong with its pictures."""
+"""Reports on a collection as a whole: imports, fits, scores of cross-validation, what may be wrong with pictures."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ordrank._format import format_percent, pluralize
-from ordrank.collection.types import frame_of
+from ordrank.collection.types import BadPicture, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +15,122 @@ if TYPE_CHECKING:
 _VERDICTS = ((0.35, "very good"), (0.6, "good"), (0.8, "fair"), (0.95, "poor"))
 _POOR = 0.8
 FEW_PICTURES = 10  # of a grade: too few to learn it from
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """Outcome of reading the files of a folder.
+
+    Attributes
+    ----------
+    read, known : int
+        Pictures that were read, and those that had not changed since they were read before.
+    bad : tuple of BadPicture
+        Files that could not be used.
+    ignored : int
+        Files without the suffix of a picture.
+    missing : int
+        Pictures of the collection that are not in the folder; they are kept.
+    regraded : int
+        Pictures that had another grade before.
+    """
+
+    read: int = 0
+    known: int = 0
+    bad: tuple[BadPicture, ...] = ()
+    ignored: int = 0
+    missing: int = 0
+    regraded: int = 0
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """Outcome of a fit.
+
+    Attributes
+    ----------
+    pictures, graded : int
+        Size of the collection.
+    imported : ImportReport
+    model : dict
+        Hyperparameters that were selected.
+    error, error_median : float
+        Leave-one-out mean absolute error of the graded pictures, and that of always the median grade.
+    verdict : str
+        The error in words.
+    advice : str or None
+        What would help most, if the result is poor.
+    """
+
+    pictures: int
+    graded: int
+    imported: ImportReport
+    model: dict[str, Any]
+    error: float
+    error_median: float
+    verdict: str
+    advice: str | None
+
+
+@dataclass(frozen=True)
+class GradeCount:
+    """A grade as text and number, and how many pictures have it."""
+
+    grade: str
+    value: float
+    pictures: int
+
+
+@dataclass(frozen=True)
+class Info:
+    """Summary of a collection.
+
+    Attributes
+    ----------
+    directory, name : str
+    format : int
+        Version of the file format.
+    pictures, graded : int
+    grades : tuple of GradeCount
+        In ascending order; named grades also where no picture has them.
+    features : str
+        Name of the feature extractor.
+    dimensions : dict
+        Of the features, of their principal components, and of the order embedding.
+    model : dict or None
+        Hyperparameters that were selected; None before the first fit.
+    fitted : str or None
+        Time of the last fit.
+    error : float or None
+        Leave-one-out mean absolute error of that fit.
+    balanced : bool
+        Whether every grade had the same weight in it.
+    groups : int
+        Number of groups whose pictures are held out together; 0 if none are named.
+    changed : int
+        Grades that have changed since.
+    not_embedded : int
+        Pictures that were read since, and have no embedding yet.
+    bytes : int
+        Size on disk.
+    """
+
+    directory: str
+    name: str
+    format: int
+    pictures: int
+    graded: int
+    grades: tuple[GradeCount, ...]
+    features: str
+    dimensions: dict[str, int]
+    model: dict[str, Any] | None
+    fitted: str | None
+    error: float | None
+    balanced: bool
+    groups: int
+    changed: int
+    not_embedded: int
+    bytes: int
 
 
 @dataclass(frozen=True)

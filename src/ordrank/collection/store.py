@@ -22,14 +22,14 @@ from ordrank.collection import change_log
 from ordrank.collection.change_log import GradeChange, LoggedChange
 from ordrank.collection.database import (
     DATABASE,
-    FILES,
-    UNFINISHED,
     check_exists,
+    check_is_free,
     check_types,
     connect,
     connect_to_read,
     create,
     decode_vectors,
+    delete_files,
     float_table,
     in_order,
     is_collection,
@@ -39,8 +39,8 @@ from ordrank.collection.database import (
     write_meta,
 )
 from ordrank.collection.types import EmbeddedBatch, FileStamp, Header, ImageRow
-from ordrank.collection.writer_lock import LOCK_FILES, writer_lock
-from ordrank.errors import CollectionError, InputError
+from ordrank.collection.writer_lock import writer_lock
+from ordrank.errors import InputError
 from ordrank.neighbors.search import Embeddings
 
 # The largest number of parameters that older versions of SQLite accept in one statement.
@@ -388,7 +388,7 @@ def write_store(directory: Path, new: Header | None = None, *, timeout: float = 
     if new is None:
         check_exists(directory)
     else:
-        _check_is_free(directory)
+        check_is_free(directory)
     is_new_directory = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     with translate_errors(directory), writer_lock(directory, timeout):
@@ -410,22 +410,3 @@ def write_store(directory: Path, new: Header | None = None, *, timeout: float = 
             if is_empty:
                 delete_files(directory, and_directory=is_new_directory)
             raise
-
-
-def _check_is_free(directory: Path) -> None:
-    """Raise CollectionError if the directory holds anything that is not part of a collection."""
-    if is_collection(directory) or not directory.is_dir():
-        return
-    others = sorted({path.name for path in directory.iterdir()} - {*FILES, *UNFINISHED, *LOCK_FILES})
-    if others:
-        raise CollectionError(
-            f"{directory} is not empty and is not a collection (it holds {others[0]!r}); name a new or empty directory"
-        )
-
-
-def delete_files(directory: Path, *, and_directory: bool) -> None:
-    """Delete the database and the lock of a collection, and its directory if asked and empty."""
-    for name in (*FILES, *UNFINISHED, *LOCK_FILES):
-        (directory / name).unlink(missing_ok=True)
-    if and_directory and not any(directory.iterdir()):
-        directory.rmdir()

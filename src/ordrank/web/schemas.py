@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ordrank.collection.types import GradeCount, GradeProbability, RankedPicture
+from ordrank.collection.reports import GradeCount
+from ordrank.collection.types import GradeProbability, RankedPicture
 
 
 class ErrorDetail(BaseModel):

@@ -14,8 +14,9 @@ from ordrank.collection.database import as_text
 from ordrank.collection.ingest.image_folder import FoundPicture, Listing
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.ingest.rows import add_rows
+from ordrank.collection.reports import ImportReport
 from ordrank.collection.store import Store
-from ordrank.collection.types import BadPicture, FileStamp, Header, ImportReport, Progress
+from ordrank.collection.types import BadPicture, FileStamp, Header, Progress
 from ordrank.errors import BadPicturesError, CollectionError, InputError
 from ordrank.features.registry import find_extractor
 
