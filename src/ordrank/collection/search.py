@@ -53,7 +53,7 @@ class Estimates:
     proba: FloatArray  # (q, M)
     values: FloatArray  # (q,), medians
     intervals: FloatArray  # (q, 2), lowest and highest grade
-    nearest: IntArray  # (q, k), ids of the voting pictures
+    nearest: IntArray  # (q, k), ids of pictures that vote, nearest first
 
     def columns(self) -> FloatArray:
         """Return medians and intervals side by side, (q, 3)."""
@@ -97,22 +97,25 @@ class GradeEstimator:
         k = self._distribution.n_neighbors
         hits = self._index.nearest(vectors, k + (ids is not None), GRADED_ONLY)
         grades, distances, nearest = hits.grades, hits.distances, hits.ids
+        n_votes = np.full(len(vectors), min(k, nearest.shape[1]))
         if ids is not None:
             own = nearest == ids[:, None]
+            others_first = np.argsort(own, axis=1, kind="stable")
+            grades = np.take_along_axis(grades, others_first, axis=1)
+            distances = np.take_along_axis(distances, others_first, axis=1)
+            nearest = np.take_along_axis(nearest, others_first, axis=1)
             # Of k + 1 pictures drop the query, or the last; of all that there are, only the query.
-            n_others = min(k, hits.total - int(own.any(axis=1).all()))
-            others = np.argsort(own, axis=1, kind="stable")[:, :n_others]
-            grades, distances = (
-                np.take_along_axis(grades, others, axis=1),
-                np.take_along_axis(distances, others, axis=1),
-            )
-            nearest = np.take_along_axis(nearest, others, axis=1)
-        if not nearest.shape[1]:
-            raise CollectionError(ONLY_GRADED)
-        votes = np.searchsorted(self.labels, grades)
-        proba = self._distribution.proba(votes, distances, vectors, self._threshold_proba(vectors, by_threshold))
+            n_votes = np.minimum(k, nearest.shape[1] - own.any(axis=1))
+            if not n_votes.all():
+                raise CollectionError(ONLY_GRADED)
+        votes, by_threshold = np.searchsorted(self.labels, grades), self._threshold_proba(vectors, by_threshold)
+        proba = np.empty((len(vectors), len(self.labels)))
+        for n in np.unique(n_votes):
+            rows = n_votes == n
+            known = None if by_threshold is None else by_threshold[rows]
+            proba[rows] = self._distribution.proba(votes[rows, :n], distances[rows, :n], vectors[rows], known)
         intervals = self._distribution.interval(proba, COVERAGE)
-        return Estimates(proba, self._distribution.median(proba), intervals, nearest)
+        return Estimates(proba, self._distribution.median(proba), intervals, nearest[:, : n_votes.min(initial=k)])
 
     def novelty(self, query: EmbeddedQuery, nearest: IntArray) -> float | None:
         """Return the p-value that a query is like the pictures that vote on it (k,), nearest first."""

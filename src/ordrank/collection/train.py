@@ -107,7 +107,8 @@ def update_estimates(store: Store, ids: Sequence[int]) -> None:
     """Estimate the grades of pictures again by the votes of all pictures that are graded now."""
     model, embeddings = current_model(store.directory, store.header), store.embeddings()
     estimator = GradeEstimator(build_index(embeddings, model), model)
-    chosen = np.isin(embeddings.ids, ids)
+    graded = ~np.isnan(embeddings.grades)
+    chosen = np.isin(embeddings.ids, ids) & (~graded | (graded.sum() > 1))  # nobody votes on the only graded picture
     found = estimator.estimate(embeddings.vectors[chosen], embeddings.ids[chosen])
     store.set_estimates(embeddings.ids[chosen], found.columns())
 
