@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from ordrank.collection.types import Evaluation, RankResult, Vote
+from ordrank.collection.reports import Evaluation, GradeProbability, RankResult
 from tests.cli.running import document, done, failed, paint
 
 
@@ -14,7 +14,7 @@ class TestRank:
     def test_table_fits_80_columns(self, made):
         text = done("rank", made[0] / "collection", "p005.png", "p004.png", "-k", "4")
         assert "estimated grade 2" in text
-        assert "estimated grade 1 (given: 1)" in text
+        assert re.search(r"estimated grade 1( \(.–.\))?, given: 1", text)
         assert "█" in text
         assert re.search(r"rank +name +grade +distance +order +appearance", text)
         assert "distance² = order² + appearance²" in text
@@ -23,11 +23,14 @@ class TestRank:
     def test_estimated_grades_are_marked(self, made):
         assert "≈ 2" in done("rank", made[0] / "collection", "p005.png", "-k", "35")
 
-    def test_json_holds_hits_and_votes_without_thumbnails(self, made):
+    def test_json_holds_hits_and_probabilities_without_thumbnails(self, made):
         found = document("rank", made[0] / "collection", "p005.png", "-k", "3")
         (result,) = found["results"]
         assert [hit["distance"] for hit in result["hits"]] == sorted(hit["distance"] for hit in result["hits"])
-        assert sum(vote["share"] for vote in result["votes"]) == pytest.approx(1)
+        assert sum(each["probability"] for each in result["probabilities"]) == pytest.approx(1)
+        assert int(result["lowest"]) <= int(result["grade"]) <= int(result["highest"])
+        assert result["is_novel"] is False
+        assert result["explanation"].startswith("2 is the middle estimate; with 90 % probability")
         assert "thumbnail" not in json.dumps(found)
 
     def test_query_by_file(self, made, tmp_path):
@@ -68,16 +71,17 @@ class TestRank:
     def test_invalid_range_is_reported(self, made, limits):
         assert limits[1] in failed("rank", made[0] / "collection", "p005.png", *limits)
 
-    def test_votes_of_the_estimated_grade_are_always_shown(self, capsys):
+    def test_probability_of_the_estimated_grade_is_always_shown(self, capsys):
         from ordrank.cli.collection import screen
         from ordrank.cli.tables import show_results
 
-        for share in (0.01, 0.0):  # least of all: the median of votes on both sides
-            votes = [Vote(str(i), share if i == 7 else 1 / 15) for i in range(15)]
-            show_results(screen(), [RankResult("q", None, "7", 7.0, None, tuple(votes), None, 0, (), b"")])
+        for least in (0.01, 0.0):  # the median lies between the likely grades on both sides
+            grades = tuple(GradeProbability(str(i), least if i == 7 else 1 / 15) for i in range(15))
+            show_results(screen(), [RankResult("q", None, "7", 7.0, "1", "13", None, grades, None, None, 0, (), b"")])
             text = capsys.readouterr().out
-            assert re.search(r"^(votes)? +7 ", text, re.MULTILINE)
-            assert "3 other grades have fewer votes or none" in text
+            assert re.search(r"^(probability)? +7 ", text, re.MULTILINE)
+            assert "3 other grades are less probable" in text
+            assert "estimated grade 7 (1–13)" in text
 
     def test_file_that_is_not_a_picture_is_reported(self, made, tmp_path):
         (tmp_path / "text.jpg").write_text("no picture")
@@ -182,7 +186,7 @@ def test_named_grades_are_shown_everywhere(named, tmp_path):
         assert not re.search(r"grade [0-9]", text)
     found = document("rank", named, "p005.png", "--from", "mild", "--to", "moderate")["results"][0]
     assert found["grade"] == "severe"
-    assert [vote["grade"] for vote in found["votes"]] == ["mild", "moderate", "severe"]
+    assert [each["grade"] for each in found["probabilities"]] == ["mild", "moderate", "severe"]
     assert {hit["grade"] for hit in found["hits"]} <= {"mild", "moderate"}
     done("export", named, "--out", tmp_path / "t.csv")
     assert "severe" in (tmp_path / "t.csv").read_text()

@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
 from ordrank.collection import dask
@@ -118,7 +119,7 @@ def test_concurrent_change_is_reported(searched, client, monkeypatch):
 
     def change(self, snapshot, query):
         with write_store(searched / "c") as store:
-            store.set_estimates([], [])
+            store.set_estimates([], np.empty((0, 3)))
         return original(self, snapshot, query)
 
     monkeypatch.setattr(QueryReader, "embed", change)
@@ -131,7 +132,7 @@ def test_collection_without_grades_raises(searched, client, tmp_path):
     with write_store(collection) as store:
         names = [row.name for row in store.rows()]
         for row in store.rows():
-            store.set_grade(row.id, None, 1.0)
+            store.set_grade(row.id, None)
     for cluster in ({}, {"scheduler": client.scheduler.address}):
         with pytest.raises(CollectionError, match="no picture of the collection has a grade to vote with"):
             rank(collection, ["p003.png"], **cluster)

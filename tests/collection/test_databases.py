@@ -45,7 +45,7 @@ def test_pgvector(page, tmp_path):
     with postgres() as server:
         server.ask(create, tmp_path, width=len(page["embedding"]))
         assert server.ask("SELECT count(*), count(grade), count(estimate) FROM pictures", tmp_path) == [
-            ["144", "120", "24"]
+            ["144", "120", "144"]
         ]
         assert_same(server.ask(search, tmp_path, embedding=embedding, lowest="'-infinity'"), page["result"])
         assert_same(server.ask(search, tmp_path, embedding=embedding, lowest=3), page["filtered"])

@@ -5,6 +5,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from ordrank.collection.export import COLUMNS
 from ordrank.errors import CollectionError, InputError
 from tests.collection.commands import export, fit, rank, remove
 from tests.collection.pictures import draw, rows, write_grades
@@ -32,15 +33,15 @@ def kept(collection):
     words = dict(rows(collection, "SELECT key, value FROM meta")).get("order")
     found = rows(
         collection,
-        "SELECT name, path, sha256, width, height, grade, estimate, vector FROM pictures JOIN embeddings USING (id)"
-        " ORDER BY id",
+        "SELECT name, path, sha256, width, height, grade, estimate, lowest, highest, vector "
+        "FROM pictures JOIN embeddings USING (id) ORDER BY id",
     )
 
     def shown(grade):
         return grade if grade is None or words is None else ("low", "high")[round(grade)]
 
     return [
-        (*cells[:5], shown(cells[5]), shown(cells[6]), list(struct.unpack(f"<{len(cells[7]) // 4}f", cells[7])))
+        (*cells[:5], *map(shown, cells[5:9]), list(struct.unpack(f"<{len(cells[9]) // 4}f", cells[9])))
         for cells in found
     ]
 
@@ -62,9 +63,8 @@ def read_csv(file, *, numbers):
             *line[:3],
             int(line[3]),
             int(line[4]),
-            grade(line[5]),
-            grade(line[6]),
-            [float(np.float32(x)) for x in line[7:]],
+            *map(grade, line[5:9]),
+            [float(np.float32(x)) for x in line[9:]],
         )
         for line in lines
     ], head
@@ -77,7 +77,7 @@ def test_parquet_and_csv_hold_what_the_collection_holds(which, request, tmp_path
     for suffix in (".parquet", ".csv"):
         assert export(collection, tmp_path / f"out{suffix}") == len(expected)
     parquet, columns = read_parquet(tmp_path / "out.parquet")
-    assert columns == ["name", "path", "sha256", "width", "height", "grade", "estimate", "embedding"]
+    assert columns == [*COLUMNS, "embedding"]
     assert parquet == expected
     lines, head = read_csv(tmp_path / "out.csv", numbers=which == "trained")
     assert head == [*columns[:-1], *(f"e{i}" for i in range(len(expected[0][-1])))]

@@ -11,7 +11,7 @@ from ordrank.collection.reports import ImportReport
 from ordrank.collection.store import read_store
 from ordrank.errors import BadPicturesError, CollectionError, GradesError, InputError
 from ordrank.estimators import OrdinalMetric
-from tests.collection.commands import add, fit, info, rank
+from tests.collection.commands import add, fit, info, rank, remove
 from tests.collection.pictures import column, content, draw, draw_files, files, names, rows, write_grades
 
 
@@ -35,10 +35,9 @@ class TestFit:
         reading = "reading 40 pictures"
         assert events == [(reading, 0, 0), (reading, 40, 40), ("learning a distance", 0, 0)]
 
-    def test_only_ungraded_pictures_get_an_estimate(self, trained):
+    def test_every_picture_gets_an_estimate(self, trained):
         for name, estimate in column(trained, "estimate").items():
-            assert (estimate is None) == (int(name[:3]) % 4 != 0)
-            assert estimate in (None, int(name[:3]) % 3)
+            assert estimate == int(name[:3]) % 3
 
     def test_every_picture_is_embedded(self, trained):
         assert rows(trained, "SELECT count(*) FROM embeddings") == [(40,)]
@@ -98,7 +97,7 @@ class TestFit:
         before = column(trained, "grade")
         fit(None, trained, labels=write_grades(tmp_path / "g.csv", ["000.png", "001.png"], grade=lambda name: 2))
         assert column(trained, "grade") == before | {"000.png": 2, "001.png": 2}
-        assert column(trained, "estimate")["000.png"] is None
+        assert (column(trained, "estimate")["000.png"], column(trained, "estimate")["001.png"]) == (0, 1)
 
     def test_copies_are_stored_once_and_reported(self, pictures, drawn, tmp_path):
         shutil.copy(pictures / "005.png", pictures / "copy.png")
@@ -216,9 +215,9 @@ class TestAdd:
     def test_grades_of_added_pictures_vote(self, trained, tmp_path):
         new = draw_files(tmp_path / "new", range(50, 90))
         grades = write_grades(tmp_path / "g.csv", new, grade=lambda name: 7)
-        assert "7" not in [vote.grade for vote in rank(trained, ["005.png"])[0].votes]
+        assert "7" not in [each.grade for each in rank(trained, ["005.png"])[0].probabilities]
         add(trained, tmp_path / "new", labels=grades, n_jobs=1)
-        assert rank(trained, ["005.png"])[0].votes[-1].share > 0.2
+        assert rank(trained, ["005.png"])[0].probabilities[-1].probability > 0
 
     def test_add_before_a_fit_is_rejected(self, drawn, tmp_path):
         with pytest.raises(CollectionError, match="is not a collection; create one with `ordrank fit"):
@@ -232,10 +231,10 @@ class TestAdd:
         assert add(trained, tmp_path / "new", n_jobs=1) == ImportReport(known=6)
         assert content(trained) == before
 
-    def test_changed_picture_keeps_its_grade_and_gets_no_estimate(self, trained, pictures):
+    def test_changed_picture_keeps_its_grade_and_gets_a_new_estimate(self, trained, pictures):
         draw(500, 0).save(pictures / "005.png")
         assert add(trained, pictures, n_jobs=1).read == 1
-        assert (column(trained, "grade")["005.png"], column(trained, "estimate")["005.png"]) == (2, None)
+        assert (column(trained, "grade")["005.png"], column(trained, "estimate")["005.png"]) == (2, 0)
         assert info(trained).not_embedded == 0
 
     def test_add_and_fit_equal_one_fit_of_all_pictures(self, trained, tmp_path):
@@ -253,6 +252,13 @@ class TestAdd:
         for number in range(50, 56):
             (result,) = rank(trained, [f"{number:03d}.png"])
             assert column(trained, "estimate")[f"{number:03d}.png"] == result.value
+
+    def test_the_only_graded_picture_may_get_new_content(self, trained, pictures):
+        remove(trained, [name for name, grade in column(trained, "grade").items() if grade is not None][1:])
+        draw(500, 0).save(pictures / "001.png")
+        assert add(trained, pictures / "001.png", labels={"001.png": 2}, n_jobs=1).read == 1
+        assert column(trained, "grade")["001.png"] == 2
+        assert column(trained, "estimate")["001.png"] is not None
 
     def test_strict_add_raises_and_stores_the_readable_pictures(self, trained, tmp_path):
         draw_files(tmp_path / "new", [50])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.export import COLUMNS
 from ordrank.collection.snapshot import EmbeddingSpace, _principal_axes
 from ordrank.collection.store import write_store
 from ordrank.errors import CollectionError, InputError, UnknownError
@@ -26,7 +27,7 @@ def collection(trained):
 
 
 def content_of(result):
-    return result.value, result.known_grade, result.votes, result.hits
+    return result.value, result.known_grade, result.shown_grade, result.probabilities, result.novelty, result.hits
 
 
 def expected(directory, name):
@@ -87,7 +88,7 @@ class TestRefresh:
         assert collection.rank(6, 200).total == 39
         assert collection.points(100).total == 39
         assert collection.pictures().total == 40
-        assert collection.grade(6, None).value is None
+        assert (collection.grade(6, None).grade, collection.picture(6).estimate) == (None, "2")
 
     def test_an_embedding_of_a_newer_model_is_not_used_with_an_older_snapshot(self, collection, trained, monkeypatch):
         with write_store(trained) as store, store.transaction() as cursor:
@@ -103,10 +104,10 @@ class TestRefresh:
         with pytest.raises(UnknownError):
             collection.thumbnail(6)
 
-    def test_the_only_graded_picture_has_no_estimate(self, collection, trained):
+    def test_estimates_stay_when_all_grades_are_withdrawn(self, collection, trained):
         with write_store(trained) as store, store.transaction() as cursor:
             cursor.execute("UPDATE pictures SET grade = NULL WHERE id != 6")
-        assert collection.grade(6, None).estimate is None
+        assert collection.grade(6, None).estimate == "2"
         assert collection.info().grades == ()
         assert {picture.grade for picture in collection.pictures(grade="2").items} == {None}  # by old estimates
         with pytest.raises(CollectionError, match="has a grade to vote with"):
@@ -227,9 +228,10 @@ class TestThreads:
 class TestDataFrames:
     def test_pictures_and_rankings_are_tables(self, collection):
         pictures = collection.to_frame()
-        assert list(pictures.columns) == ["name", "path", "sha256", "width", "height", "grade", "estimate"]
+        assert list(pictures.columns) == list(COLUMNS)
         assert len(pictures) == len(collection) == 40
         assert pictures["grade"].isna().sum() == 10
+        assert not pictures[["estimate", "lowest", "highest"]].isna().any(axis=None)
         ranking = collection.rank("005.png", 7).to_frame()
         assert len(ranking) == 7
         assert ranking["distance"].is_monotonic_increasing
@@ -237,7 +239,8 @@ class TestDataFrames:
 
 class TestDisplay:
     def space(self, vectors, n_order):
-        return EmbeddingSpace(np.arange(len(vectors)), vectors, n_order, None)
+        nothing_held_out = np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32)
+        return EmbeddingSpace(np.arange(len(vectors)), vectors, n_order, None, *nothing_held_out)
 
     @pytest.mark.parametrize(("n_order", "width"), [(1, 6), (2, 6), (3, 6), (5, 8), (1, 1), (2, 2), (1, 2)])
     def test_axes_are_the_order_and_then_principal_axes_of_the_appearance(self, n_order, width):

@@ -39,7 +39,7 @@ def model(request, features):
     X, grades = features
     projection = fit_projection([X])
     ranker = OrdinalRanker(OrdinalMetric(kernel=request.param)).fit(projection(X), grades)
-    return Model.from_metric("pixels:2;version=1", projection, ranker.metric_, ranker.n_neighbors_, ranker.weights_)
+    return Model.from_ranker("pixels:2;version=1", projection, ranker)
 
 
 @pytest.fixture
@@ -70,11 +70,21 @@ def test_the_embedding_is_the_same_to_the_last_bit(model, read_back, features, d
 def test_choices_and_dimensions_are_kept(model, read_back):
     assert read_back.choices() == model.choices()
     assert read_back.n_order == model.n_order == 2
-    assert (read_back.fingerprint, read_back.n_votes, read_back.weights) == (
-        model.fingerprint,
-        model.n_votes,
-        model.weights,
-    )
+    assert read_back.fingerprint == model.fingerprint
+
+
+def test_the_distribution_of_grades_is_the_same_to_the_last_bit(model, read_back, features):
+    (arrays, values), (expected, expected_values) = (one.distribution.to_arrays() for one in (read_back, model))
+    assert values == expected_values
+    assert arrays.keys() == expected.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, expected[name])
+        assert array.dtype == expected[name].dtype
+    votes, distances = np.array([[0, 0, 2]]), np.array([[0.5, 1.0, 2.0]])
+    vectors = read_back.embed(features[0][:1])
+    proba = read_back.distribution.proba(votes, distances, vectors)
+    np.testing.assert_array_equal(proba, model.distribution.proba(votes, distances, vectors))
+    assert proba.sum() == pytest.approx(1)
 
 
 def test_the_name_is_the_checksum_of_all_its_files(model, tmp_path):
@@ -99,12 +109,12 @@ def test_files_hold_numbers_and_text_only(model, tmp_path):
         for array in load((tmp_path / f"{name}.safetensors").read_bytes()).values()
     )
     assert set(json.loads((tmp_path / f"{name}.json").read_text())) == {
+        "distribution",
         "embedding",
         "fingerprint",
         "format",
         "hyperparameters",
         "sha256",
-        "votes",
     }
 
 

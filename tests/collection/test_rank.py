@@ -68,10 +68,10 @@ class TestGradesAndRanks:
             parts = [np.hypot(picture.order_distance, picture.appearance_distance) for picture in result.hits]
             np.testing.assert_allclose(parts, distances, rtol=1e-9)
 
-    def test_vote_shares_cover_all_grades_and_sum_to_one(self, trained, new_files):
+    def test_probabilities_cover_all_grades_and_sum_to_one(self, trained, new_files):
         for result in rank(trained, [*new_files, "005.png"]):
-            assert [vote.grade for vote in result.votes] == ["0", "1", "2"]
-            assert sum(vote.share for vote in result.votes) == pytest.approx(1)
+            assert [each.grade for each in result.probabilities] == ["0", "1", "2"]
+            assert sum(each.probability for each in result.probabilities) == pytest.approx(1)
 
     def test_k_above_the_size_returns_all_pictures(self, trained, new_files):
         assert {len(result.hits) for result in rank(trained, new_files, k=1000)} == {40}
@@ -96,14 +96,14 @@ class TestStoredQueries:
         add(trained, drawn / "pictures" / "005.png", labels=odd, n_jobs=1)
         (result,) = rank(trained, ["005.png"])
         assert result.known_grade == "100"
-        assert {vote.grade: vote.share for vote in result.votes}["100"] == 0
+        assert {each.grade: each.probability for each in result.probabilities}["100"] == 0
         assert result.value == 2
 
     def test_file_with_the_same_content_is_the_same_query(self, trained, drawn, tmp_path):
         copy = shutil.copy(drawn / "pictures" / "005.png", tmp_path / "copy.png")
         (by_file,), (by_name,) = rank(trained, [str(copy)]), rank(trained, ["005.png"])
         assert by_file.known_grade == by_name.known_grade == "2"
-        for part in ("value", "votes", "hits", "thumbnail"):
+        for part in ("value", "lowest", "highest", "probabilities", "novelty", "hits", "thumbnail"):
             assert getattr(by_file, part) == getattr(by_name, part)
 
     def test_ungraded_query_has_no_known_grade(self, trained):
@@ -150,7 +150,7 @@ class TestGradeRange:
 def test_named_grades_are_shown_by_name(named):
     (result,) = rank(named, ["005.png"], k=100)
     assert (result.grade, result.known_grade, result.value) == ("red", "red", 2.0)
-    assert [vote.grade for vote in result.votes] == list(WORDS)
+    assert [each.grade for each in result.probabilities] == list(WORDS)
     assert {picture.grade for picture in result.hits} == set(WORDS)
     assert [(count.grade, count.pictures) for count in info(named).grades] == [(word, 10) for word in WORDS]
 

@@ -1,5 +1,7 @@
 """Grades by the votes of graded pictures, and requests for pages of a ranking."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,19 +9,25 @@ from hypothesis import strategies as st
 
 from ordrank import Collection
 from ordrank.collection.model_file import Model
-from ordrank.collection.search import EmbeddedQuery, GradeEstimator
+from ordrank.collection.search import GradeEstimator, split_held_out
 from ordrank.errors import CollectionError
+from ordrank.estimators._distribution import GradeDistribution
+from ordrank.estimators._threshold import ThresholdModel
 from ordrank.neighbors import k_nearest
 from ordrank.neighbors.index import ExactIndex
 from ordrank.neighbors.search import Embeddings, InMemoryIndex
 from ordrank.neighbors.voting import median_vote
 
+LABELS = np.array([1.0, 2.0, 5.0])
 
-def estimator_of(vectors, grades, n_votes=3, weights="distance"):
+
+def estimator_of(vectors, grades, n_votes=3, weights="distance", **pooled):
+    """Return an estimator of pictures with the ids 10, 20, ... and one ordinal coordinate; trained on three grades."""
     ids = 10 * np.arange(1, len(vectors) + 1)
     grades, vectors = np.asarray(grades, dtype=float), np.asarray(vectors, dtype=np.float32)
     index = InMemoryIndex(Embeddings(ids, grades, np.full(len(ids), np.nan), vectors), ExactIndex(vectors, 1))
-    return GradeEstimator(index, Model("f", None, None, {}, n_votes, weights))
+    distribution = GradeDistribution.of_votes(LABELS, np.array([0, 1, 1, 2]), n_votes, weights, n_order=1)
+    return GradeEstimator(index, Model("f", None, None, {}, replace(distribution, **pooled)))
 
 
 @st.composite
@@ -45,32 +53,82 @@ def test_only_graded_pictures_vote(case):
     vectors, grades, n_votes, weights = case
     query = np.array([1.5, 0, 2], dtype=np.float32)
     estimator = estimator_of(vectors, grades, n_votes, weights)
-    value, shares = estimator.vote(EmbeddedQuery("q", query))
-    assert value == estimator.estimate(query[None])[0] == brute_force(vectors, grades, query, n_votes, weights)
-    np.testing.assert_array_equal(estimator.labels, np.unique(grades[~np.isnan(grades)]))
-    assert shares.sum() == pytest.approx(1)
-    assert (shares >= 0).all()
+    found = estimator.estimate(query[None])
+    assert found.values[0] == brute_force(vectors, grades, query, n_votes, weights)
+    np.testing.assert_array_equal(estimator.labels, LABELS)
+    assert found.proba.sum() == pytest.approx(1)
+    assert (found.proba >= 0).all()
+    assert found.intervals[0, 0] <= found.values[0] <= found.intervals[0, 1]
+    np.testing.assert_array_equal(found.columns(), [[found.values[0], *found.intervals[0]]])
 
 
 @given(graded_vectors())
-def test_a_picture_does_not_vote_on_itself(case):
+def test_pictures_do_not_vote_on_themselves(case):
     vectors, grades, n_votes, weights = case
-    graded = np.flatnonzero(~np.isnan(grades))
-    if len(graded) < 2:
+    graded = ~np.isnan(grades)
+    if graded.sum() < 2:
         return
-    own = graded[0]
-    query = EmbeddedQuery("q", vectors[own], id=10 * (own + 1))
-    value, _ = estimator_of(vectors, grades, n_votes, weights).vote(query)
-    without = grades.copy()
-    without[own] = np.nan
-    assert value == brute_force(vectors, without, vectors[own], n_votes, weights)
+    ids = 10 * np.arange(1, len(vectors) + 1)
+    found = estimator_of(vectors, grades, n_votes, weights).estimate(vectors, ids)
+    for own, value in enumerate(found.values):
+        without = np.where(np.arange(len(grades)) == own, np.nan, grades)
+        assert value == brute_force(vectors, without, vectors[own], n_votes, weights)
 
 
-def test_a_grade_without_near_pictures_gets_no_share():
+def test_a_grade_without_near_pictures_has_no_probability():
     estimator = estimator_of([[0, 0], [1, 0], [9, 9]], [1, 2, 5], n_votes=2, weights="uniform")
-    value, shares = estimator.vote(EmbeddedQuery("q", np.zeros(2, dtype=np.float32)))
-    assert value == 1
-    assert shares.tolist() == [0.5, 0.5, 0]
+    found = estimator.estimate(np.zeros((1, 2), dtype=np.float32))
+    assert found.values[0] == 1
+    assert found.proba.tolist() == [[0.5, 0.5, 0]]
+
+
+def test_a_grade_that_was_given_since_the_training_has_the_probability_of_its_votes():
+    pooled = {"frequency_weight": 0.2, "threshold_weight": 0.5, "threshold": ThresholdModel(np.ones(1), np.zeros(2))}
+    estimator = estimator_of([[0, 0], [0, 0], [9, 9]], [1, 3, 5], n_votes=2, weights="uniform", **pooled)
+    np.testing.assert_array_equal(estimator.labels, [1, 2, 3, 5])
+    found = estimator.estimate(np.zeros((1, 2), dtype=np.float32))
+    # Half of the votes count 0.5 · 0.8; the frequencies ¼, ½, 0, ¼ count 0.1; Φ(0) = ½ is below both thresholds.
+    np.testing.assert_allclose(found.proba, [[0.2 + 0.025 + 0.25, 0.05, 0.2, 0.025 + 0.25]])
+
+
+def test_threshold_probabilities_of_pictures_are_those_held_out_where_they_are_known():
+    threshold = ThresholdModel(np.array([1.0]), np.array([-1.0, 1.0]))
+    pooled = {"threshold_weight": 1.0, "threshold": threshold}
+    estimator = estimator_of([[0, 0], [0, 1], [9, 9]], [1, 3, 5], **pooled)
+    vectors = np.array([[0, 0.5], [0, 0.5]], dtype=np.float32)
+    held_out = np.array([[0.125, 0.25, 0.625], [np.nan] * 3])
+    proba = estimator.estimate(vectors, np.array([10, 20]), held_out).proba
+    np.testing.assert_array_equal(proba[0], [0.125, 0.25, 0, 0.625])
+    np.testing.assert_allclose(proba[1][[0, 1, 3]], threshold.proba(np.array([[0.5]]))[0])
+    assert proba[1, 2] == 0  # 3 was no grade of the training
+    np.testing.assert_allclose(estimator.estimate(vectors).proba, [proba[1], proba[1]])
+
+
+def test_the_interval_of_grades_holds_every_grade_that_is_not_extreme():
+    scores = {"scores": np.full(200, 0.6), "score_index": np.zeros(200, dtype=np.int64)}
+    estimator = estimator_of([[0, 0], [1, 0], [1, 0]], [1, 2, 5], weights="uniform", **scores)
+    found = estimator.estimate(np.zeros((1, 2), dtype=np.float32))
+    assert found.columns().tolist() == [[2, 2, 2]]
+    scores["scores"] += 0.1
+    estimator = estimator_of([[0, 0], [1, 0], [1, 0]], [1, 2, 5], weights="uniform", **scores)
+    assert estimator.estimate(np.zeros((1, 2), dtype=np.float32)).columns().tolist() == [[2, 1, 5]]
+
+
+def test_copies_at_distance_zero_vote_and_the_picture_itself_does_not():
+    estimator = estimator_of([[0, 0]] * 4 + [[3, 3]], [5, 1, 1, 1, 2], n_votes=3)
+    found = estimator.estimate(np.zeros((2, 2), dtype=np.float32), np.array([10, 20]))
+    assert found.values.tolist() == [1, 1]
+    np.testing.assert_allclose(found.proba, [[1, 0, 0], [2 / 3, 0, 1 / 3]])
+    assert [sorted(nearest) for nearest in found.nearest.tolist()] == [[20, 30, 40], [10, 30, 40]]
+
+
+def test_embeddings_without_grades_replace_the_ordinal_coordinates_of_pictures_that_were_in_the_fit():
+    vectors = np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32)
+    held_out = np.array([[9, 0.25, 0.75], [np.nan] * 3], dtype=np.float32)
+    without, by_threshold = split_held_out(vectors, held_out, 1)
+    np.testing.assert_array_equal(without, [[9, 2, 3], [4, 5, 6]])
+    np.testing.assert_array_equal(by_threshold, [[0.25, 0.75], [np.nan] * 2])
+    assert split_held_out(vectors, held_out[:, :1], 1)[1] is None
 
 
 def test_without_grades_there_is_no_estimate():
@@ -79,10 +137,10 @@ def test_without_grades_there_is_no_estimate():
 
 
 def test_the_only_graded_picture_has_no_estimate():
-    estimator = estimator_of([[0, 0], [1, 0]], [np.nan, 3])
-    assert estimator.vote(EmbeddedQuery("q", np.zeros(2, dtype=np.float32), id=10))[0] == 3
+    estimator, query = estimator_of([[0, 0], [1, 0]], [np.nan, 3]), np.zeros((1, 2), dtype=np.float32)
+    assert estimator.estimate(query, np.array([10])).values[0] == 3
     with pytest.raises(CollectionError, match="the only graded picture of the collection"):
-        estimator.vote(EmbeddedQuery("q", np.zeros(2, dtype=np.float32), id=20))
+        estimator.estimate(query, np.array([20]))
 
 
 @pytest.mark.parametrize("offset", [0, 1, 30, 38, 39, 40, 1000])

@@ -133,10 +133,11 @@ class TestRows:
             assert (store.header.model, store.note("fitted"), store.note("nothing")) == ("model-x", "today", None)
 
 
-def embedded(*lengths):
-    """Return sum(lengths) embeddings: the n-th is (n, n), with estimate n."""
+def embedded(*lengths, held_out=None):
+    """Return sum(lengths) embeddings: the n-th is (n, n), with estimate n from n - 1 to n + 1."""
     numbers = np.arange(sum(lengths), dtype=np.float32)
-    return EmbeddedBatch(np.stack([numbers, numbers], axis=1), numbers.astype(np.float64))
+    estimates = numbers[:, None] + np.array([0.0, -1.0, 1.0])
+    return EmbeddedBatch(np.stack([numbers, numbers], axis=1), estimates, held_out)
 
 
 class TestEmbeddings:
@@ -149,7 +150,7 @@ class TestEmbeddings:
             np.testing.assert_array_equal(embeddings.ids, [1, 2, 3])
             np.testing.assert_array_equal(embeddings.vectors, [[0, 0], [1, 1], [2, 2]])
             np.testing.assert_array_equal(embeddings.grades, [np.nan, 2, np.nan])
-            np.testing.assert_array_equal(embeddings.estimates, [0, np.nan, 2])
+            np.testing.assert_array_equal(embeddings.estimates, [0, 1, 2])
             assert store.count_not_embedded() == 1
 
     def test_embeddings_are_stored_in_one_transaction(self, directory):
@@ -161,14 +162,44 @@ class TestEmbeddings:
                 assert (store.header.model, store.note("model"), store.note("fitted")) == ("model-x", "model-x", None)
                 assert len(store.embeddings().ids) == 3
 
-    def test_only_ungraded_pictures_have_an_estimate(self, directory):
+    def test_estimates_and_intervals_do_not_depend_on_grades(self, directory):
+        def estimates(store):
+            return [(row.estimate, row.lowest, row.highest) for row in store.rows()]
+
         with write_store(directory) as store:
             store.store_embeddings("model-x", [embedded(3)], {})
+            assert estimates(store) == [(0, -1, 1), (1, 0, 2), (2, 1, 3)]
             store.set_grades({"a": 7.0})
-            store.set_estimates([1, 3], [8.0, 9.0])
-            assert [row.estimate for row in store.rows()] == [None, None, 9.0]
+            assert store.set_grade(2, None)
+            assert store.set_grade(3, 7.0)
+            assert estimates(store) == [(0, -1, 1), (1, 0, 2), (2, 1, 3)]
+            store.set_estimates([1, 3], np.array([[8.0, 7.0, 9.0], [9.0, 9.0, 9.0]]))
+            assert estimates(store) == [(8, 7, 9), (1, 0, 2), (9, 9, 9)]
             insert(store, picture("b", content="new"), embedded=embedded(1))
-            assert store.find("b").estimate is None
+            assert estimates(store)[1] == (0, -1, 1)
+            insert(store, picture("b", content="newer"))
+            assert estimates(store)[1] == (None, None, None)
+
+    def test_what_pictures_are_without_their_grades_is_read_as_written(self, directory):
+        held_out = np.array([[np.nan, np.nan, np.nan], [0.25, 0.5, 0.125], [1.0, np.nan, np.nan]])
+        with write_store(directory) as store:
+            ids, values = store.held_out()
+            assert (ids, values.shape) == ([], (0, 0))
+            store.store_embeddings("model-x", [embedded(3, held_out=held_out)], {})
+            ids, values = store.held_out()
+            assert ids == [2, 3]
+            np.testing.assert_array_equal(values, held_out[1:])
+            for row in (2, 3):
+                ids, values = store.held_out(row)
+                assert ids == [row]
+                np.testing.assert_array_equal(values, held_out[row - 1 : row])
+            assert store.held_out(1)[0] == store.held_out(4)[0] == []
+
+    def test_a_picture_with_new_content_was_not_in_the_fit(self, directory):
+        with write_store(directory) as store:
+            store.store_embeddings("model-x", [embedded(3, held_out=np.ones((3, 2)))], {})
+            insert(store, picture("b", content="new"), embedded=embedded(1))
+            assert store.held_out()[0] == [1, 3]
 
 
 class TestOpening:

@@ -178,3 +178,11 @@ def test_too_few_samples_to_hold_out_any_have_only_votes():
     fitted = OrdinalRanker("passthrough", n_neighbors=1).fit([[0.0], [1.0]], [0, 1])
     assert fitted.predict([[0.1], [0.9]]).tolist() == [0, 1]
     assert fitted.predict_interval([[0.1]]).shape == (1, 2)
+
+
+def test_without_held_out_samples_the_interval_is_all_grades_and_novelty_is_unknown():
+    X, y = samples(0)
+    fitted = OrdinalRanker(CMDSMetric(), n_neighbors=5, weights="distance").fit(X, y)
+    assert np.isnan(fitted.loo_proba_).all()
+    np.testing.assert_array_equal(fitted.predict_interval(X[:3]), [[0, 3]] * 3)
+    assert np.isnan(fitted.novelty(X[:3])).all()

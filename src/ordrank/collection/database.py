@@ -24,6 +24,7 @@ from ordrank.errors import CollectionError
 _T = TypeVar("_T")
 
 DATABASE_FORMAT = 3
+_BLOCK_ROWS = 1024
 DATABASE = "collection.sqlite"
 _ENDINGS = ("", "-wal", "-shm", "-journal")
 FILES = tuple(f"{DATABASE}{ending}" for ending in _ENDINGS)
@@ -219,3 +220,19 @@ def delete_files(directory: Path, *, and_directory: bool) -> None:
         (directory / name).unlink(missing_ok=True)
     if and_directory and not any(directory.iterdir()):
         directory.rmdir()
+
+
+def stack_embeddings(found: sqlite3.Cursor, n: int) -> NDArray[np.float32]:
+    """Return the n embeddings (n, s + d) that a cursor yields, read in blocks to need little other memory."""
+    vectors, done = np.empty((n, 0), dtype=np.float32), 0
+    while block := [blob for (blob,) in found.fetchmany(_BLOCK_ROWS)]:
+        if not done and isinstance(block[0], bytes):
+            vectors = np.empty((n, len(block[0]) // 4), dtype=np.float32)
+        whole = all(isinstance(blob, bytes) and len(blob) == 4 * vectors.shape[1] for blob in block)
+        if not whole or done + len(block) > n:
+            raise sqlite3.DatabaseError("an embedding is missing")
+        vectors[done : done + len(block)] = np.frombuffer(b"".join(block), dtype="<f4").reshape(len(block), -1)
+        done += len(block)
+    if done != n:
+        raise sqlite3.DatabaseError("an embedding is missing")
+    return vectors

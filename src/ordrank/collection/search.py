@@ -55,7 +55,7 @@ class Estimates:
     proba: FloatArray  # (q, M)
     values: FloatArray  # (q,), medians
     intervals: FloatArray  # (q, 2), lowest and highest grade
-    nearest: IntArray  # (q, k), ids of the voting pictures
+    nearest: IntArray  # (q, k), ids of pictures that vote, nearest first
 
     def columns(self) -> FloatArray:
         """Return medians and intervals side by side, (q, 3)."""
@@ -96,14 +96,15 @@ class GradeEstimator:
     index : VectorIndex
         Of any pictures; those with a given grade vote.
     model : Model
-    groups : Groups
+    groups : Groups, optional
         A picture of the collection gets no vote of its own group.
     """
 
-    def __init__(self, index: VectorIndex, model: Model, groups: Groups) -> None:
+    def __init__(self, index: VectorIndex, model: Model, groups: Groups | None = None) -> None:
         if not len(index.labels):
             raise CollectionError(NO_GRADES)
-        self._model, self._index, self._groups = model, index, groups
+        self._model, self._index = model, index
+        self._groups = groups or Groups(np.empty(0, dtype=np.int64))
         # Grades that were given since the training are labels too.
         self.labels: FloatArray = np.union1d(index.labels, model.distribution.labels)
         self._distribution = model.distribution.with_labels(self.labels)
@@ -127,20 +128,26 @@ class GradeEstimator:
         k = self._distribution.n_neighbors
         hits = self._index.nearest(vectors, k if ids is None else k + self._groups.largest, GRADED_ONLY)
         grades, distances, nearest = hits.grades, hits.distances, hits.ids
+        n_votes = np.full(len(vectors), min(k, nearest.shape[1]))
         if ids is not None:
             own = self._groups.of(nearest) == self._groups.of(ids)[:, None]
-            # Drop the own group; every query gets as many votes, nearest first.
-            n_others = min(k, own.shape[1] - int(own.sum(axis=1).max()))
-            others = np.argsort(own, axis=1, kind="stable")[:, :n_others]
-            grades = np.take_along_axis(grades, others, axis=1)
-            distances = np.take_along_axis(distances, others, axis=1)
-            nearest = np.take_along_axis(nearest, others, axis=1)
-        if not nearest.shape[1]:
-            raise CollectionError(ONLY_GRADED)
-        votes = np.searchsorted(self.labels, grades)
-        proba = self._distribution.proba(votes, distances, vectors, self._threshold_proba(vectors, by_threshold))
+            alone = own.all(axis=1)  # without other groups, others of the own group vote
+            own[alone] = nearest[alone] == ids[alone, None]
+            others_first = np.argsort(own, axis=1, kind="stable")
+            grades = np.take_along_axis(grades, others_first, axis=1)
+            distances = np.take_along_axis(distances, others_first, axis=1)
+            nearest = np.take_along_axis(nearest, others_first, axis=1)
+            n_votes = np.minimum(k, nearest.shape[1] - own.sum(axis=1))
+            if not n_votes.all():
+                raise CollectionError(ONLY_GRADED)
+        votes, by_threshold = np.searchsorted(self.labels, grades), self._threshold_proba(vectors, by_threshold)
+        proba = np.empty((len(vectors), len(self.labels)))
+        for n in np.unique(n_votes):
+            rows = n_votes == n
+            known = None if by_threshold is None else by_threshold[rows]
+            proba[rows] = self._distribution.proba(votes[rows, :n], distances[rows, :n], vectors[rows], known)
         intervals = self._distribution.interval(proba, COVERAGE)
-        return Estimates(proba, self._distribution.median(proba), intervals, nearest)
+        return Estimates(proba, self._distribution.median(proba), intervals, nearest[:, : n_votes.min(initial=k)])
 
     def novelty(self, query: EmbeddedQuery, nearest: IntArray) -> float | None:
         """Return the p-value that a query is like the pictures that vote on it (k,), nearest first."""

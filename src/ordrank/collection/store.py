@@ -35,6 +35,7 @@ from ordrank.collection.database import (
     is_collection,
     is_text,
     read_header,
+    stack_embeddings,
     translate_errors,
     write_meta,
 )
@@ -163,25 +164,11 @@ class Store:
             "WHERE id >= ? AND id < ? AND id IN (SELECT id FROM embeddings) ORDER BY id"
         )
         table = float_table(self._connection.execute(statement, (ids.start, ids.stop)).fetchall(), 3)
-        vectors = self._embedding_vectors(ids, len(table))
+        blobs = self._connection.execute(
+            "SELECT vector FROM embeddings WHERE id >= ? AND id < ? ORDER BY id", (ids.start, ids.stop)
+        )
+        vectors = stack_embeddings(blobs, len(table))
         return Embeddings(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], vectors)
-
-    def _embedding_vectors(self, ids: range, n: int) -> NDArray[np.float32]:
-        """Return the n embeddings (n, s + d) of a range, read in blocks to need little other memory."""
-        statement = "SELECT vector FROM embeddings WHERE id >= ? AND id < ? ORDER BY id"
-        found = self._connection.execute(statement, (ids.start, ids.stop))
-        vectors, done = np.empty((n, 0), dtype=np.float32), 0
-        while block := [blob for (blob,) in found.fetchmany(_BLOCK_ROWS)]:
-            if not done and isinstance(block[0], bytes):
-                vectors = np.empty((n, len(block[0]) // 4), dtype=np.float32)
-            whole = all(isinstance(blob, bytes) and len(blob) == 4 * vectors.shape[1] for blob in block)
-            if not whole or done + len(block) > n:
-                raise sqlite3.DatabaseError("an embedding is missing")
-            vectors[done : done + len(block)] = np.frombuffer(b"".join(block), dtype="<f4").reshape(len(block), -1)
-            done += len(block)
-        if done != n:
-            raise sqlite3.DatabaseError("an embedding is missing")
-        return vectors
 
     def embedding(self, picture: int) -> NDArray[np.float32] | None:
         """Return the embedding (s + d,) of one picture; None if it has none."""

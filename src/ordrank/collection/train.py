@@ -95,8 +95,7 @@ def fit_ranker(X: NDArray[np.float32], grades: FloatArray, groups: IntArray | No
 def picture_embedder(store: Store) -> EmbedPictures:
     """Return the function that embeds new pictures and estimates their grades by the graded pictures of the store."""
     model = current_model(store.directory, store.header)
-    embeddings = store.embeddings()
-    estimator = GradeEstimator(build_index(embeddings, model), model, Groups(embeddings.ids))
+    estimator = GradeEstimator(build_index(store.embeddings(), model), model)
 
     def embed(pictures: Sequence[ReadPicture], grades: Mapping[str, float]) -> EmbeddedBatch:
         if not pictures:
@@ -113,7 +112,8 @@ def update_estimates(store: Store, ids: Sequence[int]) -> None:
     ids_of_all = np.array([row.id for row in store.rows()], dtype=np.int64)
     groups = Groups.from_names(ids_of_all, store.groups())
     estimator = GradeEstimator(build_index(embeddings, model), model, groups)
-    chosen = np.isin(embeddings.ids, ids)
+    graded = ~np.isnan(embeddings.grades)
+    chosen = np.isin(embeddings.ids, ids) & (~graded | (graded.sum() > 1))  # nobody votes on the only graded picture
     found = estimator.estimate(embeddings.vectors[chosen], embeddings.ids[chosen])
     store.set_estimates(embeddings.ids[chosen], found.columns())
 

@@ -160,9 +160,8 @@ class GradeDistribution:
         own = self.score_index[order] == np.arange(m)[:, None]
         mass = (own + DEFAULTS.pooled_scores / max(n, 1)).cumsum(axis=1)
         needed = coverage * (own.sum(axis=1) + DEFAULTS.pooled_scores + 1)
-        reached = mass >= needed[:, None] - _ROUNDING
-        first = np.where(reached.any(axis=1), reached.argmax(axis=1), n)
-        return np.append(self.scores[order], np.inf)[first]
+        reached = np.hstack([mass >= needed[:, None] - _ROUNDING, np.ones((m, 1), dtype=np.bool_)])
+        return np.append(self.scores[order], np.inf)[reached.argmax(axis=1)]
 
     def with_held_out(self, proba: FloatArray, index: IntArray, nearest: FloatArray) -> GradeDistribution:
         """Return the same with the scores of held-out samples of label numbers (q,), and their nearest distances."""
