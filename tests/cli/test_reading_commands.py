@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from ordrank.collection.reports import Evaluation, GradeProbability, RankResult
+from ordrank.collection.reports import Evaluation
+from ordrank.collection.types import GradeProbability, RankResult
 from tests.cli.running import document, done, failed, paint
 
 

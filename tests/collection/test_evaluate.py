@@ -60,8 +60,8 @@ def test_random_grades_are_predicted_no_better_than_by_the_median(fruit):
 def test_held_out_pictures_are_not_shown_to_the_fit(trained, monkeypatch):
     shown, fit_ranker = [], evaluation.fit_ranker
 
-    def look(X, grades, *, balanced):
-        ranker = fit_ranker(X, grades, balanced=balanced)
+    def look(X, grades, groups, *, balanced):
+        ranker = fit_ranker(X, grades, groups, balanced=balanced)
         shown.append((X, grades))
         predict = ranker.predict
         ranker.predict = lambda held: shown.append(held) or predict(held)

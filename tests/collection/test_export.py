@@ -33,7 +33,7 @@ def kept(collection):
     words = dict(rows(collection, "SELECT key, value FROM meta")).get("order")
     found = rows(
         collection,
-        "SELECT name, path, sha256, width, height, grade, estimate, lowest, highest, vector "
+        "SELECT name, path, sha256, width, height, grade, estimate, lowest, highest, subject, vector "
         "FROM pictures JOIN embeddings USING (id) ORDER BY id",
     )
 
@@ -41,7 +41,7 @@ def kept(collection):
         return grade if grade is None or words is None else ("low", "high")[round(grade)]
 
     return [
-        (*cells[:5], *map(shown, cells[5:9]), list(struct.unpack(f"<{len(cells[9]) // 4}f", cells[9])))
+        (*cells[:5], *map(shown, cells[5:9]), cells[9], list(struct.unpack(f"<{len(cells[10]) // 4}f", cells[10])))
         for cells in found
     ]
 
@@ -64,7 +64,8 @@ def read_csv(file, *, numbers):
             int(line[3]),
             int(line[4]),
             *map(grade, line[5:9]),
-            [float(np.float32(x)) for x in line[9:]],
+            line[9] or None,
+            [float(np.float32(x)) for x in line[10:]],
         )
         for line in lines
     ], head

@@ -43,7 +43,7 @@ class TestGradesAndRanks:
         fit(drawn / "pictures", collection, labels=grades, features="pixels:4", n_jobs=1)
         with read_store(collection) as store:
             projection, X = project(store)
-            ranker = fit_ranker(X, store.grades(), balanced=False)
+            ranker = fit_ranker(X, store.grades(), None, balanced=False)
         extractor = find_extractor("pixels:4")
         queries = projection(np.stack([read_query(Path(file), extractor, name=file).features for file in new_files]))
         ranking, results = ranker.rank(queries, k=40), rank(collection, new_files, k=40)

@@ -254,7 +254,8 @@ class RankResult:
         Estimated grade: the median of its distribution. That of a picture of the collection does not depend on the
         grade it was given.
     lowest, highest : str
-        Ends of the interval of grades that holds the true one with a probability of 90 %.
+        Ends of the interval of grades. Such intervals hold the true grade of nine pictures in ten, whatever it is;
+        the probabilities inside one need not add up to that.
     known_grade : str or None
         The grade it was given in the collection.
     probabilities : tuple of GradeProbability
@@ -302,8 +303,8 @@ class RankResult:
             return (
                 f"Unlike anything in this collection (p = {self.novelty:.2g}): the estimate {self.grade} means little."
             )
-        span = f"is {self.lowest}" if self.lowest == self.highest else f"lies from {self.lowest} to {self.highest}"
-        text = f"{self.grade} is the middle estimate; with 90 % probability the grade {span}."
+        span = f"{self.lowest} alone" if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
+        text = f"{self.grade} is the middle estimate; for 9 pictures in 10 the interval, here {span}, holds the true grade."
         likeliest = max(self.probabilities, key=lambda each: each.probability)
         if likeliest.grade != self.grade:
             text += f" The likeliest single grade is {likeliest.grade} ({format_percent(likeliest.probability)})."
