@@ -104,7 +104,8 @@ function alternativeText({ name, grade, estimate }) {
 /** @param {import("./api.js").Picture} picture @param {import("./api.js").Grade[]} grades */
 function facts(picture, grades) {
   const { grade, estimate, width, height } = picture;
-  const shown = grade ?? (estimate === null ? "none" : `≈ ${withInterval(picture)}`);
+  const shown = grade ?? (estimate === null ? "none" : `≈ ${estimate}`);
+  const interval = grade === null && estimate !== null ? withInterval(picture).slice(estimate.length) : "";
   const source = grade !== null ? "given" : estimate === null ? "" : "estimated, not given";
   const length = (grade ?? estimate ?? "none").length;
   const size = length > 4 ? "estimate named" : "estimate";
@@ -112,12 +113,15 @@ function facts(picture, grades) {
     "dl",
     { class: "facts" },
     el("dt", {}, "Grade"),
-    el("dd", { class: size }, isolated(shown), el("span", { class: "muted" }, source)),
+    el("dd", { class: size }, el("bdi", {}, shown, el("span", { class: "interval" }, interval)), muted(source)),
     ...(grade === null || estimate === null ? [] : [estimateWithout(picture, grades)]),
     el("dt", {}, "Size"),
     el("dd", {}, `${width} × ${height}`),
   );
 }
+
+/** @param {string} text */
+const muted = (text) => el("span", { class: "muted" }, text);
 
 /** The estimate of a graded picture, highlighted if the given grade contradicts it. */
 function estimateWithout(picture, grades) {

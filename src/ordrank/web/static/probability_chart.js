@@ -9,11 +9,13 @@ export function probabilityChart(result, palette) {
   const highest = Math.max(...probabilities.values(), 0) || 1;
   const { grades } = palette;
   const many = grades.length >= MANY_GRADES;
+  const crowded = grades.length > 7; // adjacent marks need a line each
   const columns = grades.map(({ grade }, i) => {
     const probability = probabilities.get(grade) ?? 0;
     const isMiddle = grade === result.grade;
     const isKnown = grade === result.known_grade;
     const named = !many || isMiddle;
+    const known = !isKnown ? "" : named ? "known" : `known: ${grade}`;
     const bar = el("span", { class: "bar" });
     bar.style.height = probability ? `max(2px, ${(100 * probability) / highest}%)` : "0";
     const tick = el("span", { class: "tick" });
@@ -26,15 +28,17 @@ export function probabilityChart(result, palette) {
       el("span", { class: "track" }, bar),
       tick,
       el("span", { class: "label" }, named || atEnd ? isolated(grade) : ""),
-      el("span", { class: "mark" }, isMiddle ? "middle" : ""),
-      el("span", { class: "mark" }, isKnown ? (named ? "known" : `known: ${grade}`) : ""),
+      el("span", { class: "mark" }, isMiddle ? "middle" : crowded ? "" : known),
+      el("span", { class: "mark" }, isMiddle || crowded ? known : ""),
     );
     column.style.gridColumn = String(i + 1);
     return column;
   });
   const attributes = { class: many ? "scale many" : "scale", role: "img", "aria-label": inWords(result) };
   const chart = el("div", attributes, ...band(result, grades), ...columns);
-  const caption = "Probability of each grade; the middle estimate is marked, the 90\u00a0% interval shaded";
+  const caption = result.is_novel
+    ? "Probability of each grade, unreliable"
+    : "Probability of each grade; the middle estimate is marked, the 90\u00a0% interval shaded";
   return el("figure", { class: result.is_novel && "doubtful" }, el("figcaption", {}, caption), chart);
 }
 

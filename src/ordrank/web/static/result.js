@@ -86,7 +86,7 @@ function facts(result, palette) {
   const list = el("dl", {}, el("dt", {}, is_novel ? `${title}, unreliable` : title), estimate, explanation);
   if (known_grade !== null) {
     const outside = isOutside(known_grade, result, palette.grades) && !is_novel;
-    const note = outside ? [" ", el("span", { class: "conflict" }, "outside the 90\u00a0% interval")] : [];
+    const note = outside ? [" ", el("span", { class: "conflict" }, "outside the interval")] : [];
     list.append(el("dt", {}, "Known grade"), el("dd", { class: "known" }, isolated(known_grade), ...note));
   }
   const links = el("p", { class: "links" });
