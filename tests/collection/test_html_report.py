@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ordrank.collection.html_report import GENERATOR, MAX_VOTE_ROWS, render_report
-from ordrank.collection.types import RankedPicture, RankResult, Vote
+from ordrank.collection.html_report import GENERATOR, MAX_ROWS, render_report
+from ordrank.collection.types import GradeProbability, RankedPicture, RankResult
 
 JPEG = b"\xff\xd8 never decoded \xff\xd9"
 NASTY = "<script>alert(1)</script>\n\"quoted\" 'twice' & 🍎"
@@ -53,10 +53,28 @@ def hit(name="a.jpg", grade="3", *, number=7, estimated=False, order=0.3, appear
     return RankedPicture(number, name, grade, estimated, distance, order, appearance)
 
 
-def rank_result(query="query.jpg", grade="3", known=None, votes=None, hits=None):
-    votes = votes or (Vote("1", 0.0), Vote("2", 0.002), Vote("3", 0.748), Vote("4", 0.25))
+def distribution(*probabilities, first=1):
+    return tuple(GradeProbability(str(grade), each) for grade, each in enumerate(probabilities, start=first))
+
+
+def rank_result(query="query.jpg", grade="3", known=None, probabilities=None, hits=None, *, interval=None, novelty=0.5):
+    probabilities = probabilities or distribution(0.0, 0.002, 0.748, 0.25)
     hits = (hit(),) if hits is None else tuple(hits)
-    return RankResult(query, None, grade, 3.0, known, votes, (0.0, 0.0, 0.0), len(hits), hits, JPEG)
+    return RankResult(
+        query=query,
+        id=None,
+        grade=grade,
+        value=3.0,
+        lowest=interval[0] if interval else grade,
+        highest=interval[1] if interval else grade,
+        known_grade=known,
+        probabilities=probabilities,
+        novelty=novelty,
+        position=None,
+        total=len(hits),
+        hits=hits,
+        thumbnail=JPEG,
+    )
 
 
 def render(*results, collection="fruit"):
@@ -68,19 +86,20 @@ def page_of(*results, collection="fruit"):
 
 
 def test_names_are_escaped():
-    nasty = rank_result(NASTY, NASTY, NASTY, (Vote(NASTY, 1.0),), [hit(NASTY, NASTY, estimated=True)])
+    nasty = rank_result(NASTY, NASTY, NASTY, (GradeProbability(NASTY, 1.0),), [hit(NASTY, NASTY, estimated=True)])
     page = page_of(nasty, collection=NASTY)
     assert page.tags("script") == []
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
-    assert page.text().count("<script>alert(1)</script>") == 8  # title, heading, query, two grades, vote, hit twice
+    assert page.text().count("<script>alert(1)</script>") == 10
+    # title, heading, query, estimate, explanation twice, known grade, probability, hit twice
     assert {image["alt"] for image in page.tags("img")} == {f"query {NASTY}", NASTY}
 
 
-def test_names_in_vote_columns_are_escaped():
-    votes = tuple(Vote(f"{NASTY}{i}", 1 / 300) for i in range(300))
-    page = page_of(rank_result(votes=votes))
+def test_names_in_columns_are_escaped():
+    probabilities = tuple(GradeProbability(f"{NASTY}{i}", 1 / 300) for i in range(300))
+    page = page_of(rank_result(grade=f"{NASTY}7", probabilities=probabilities))
     assert page.tags("script") == []
-    assert "votes, up to <1\u00a0% a grade" in page.text()
+    assert "Probability of each grade, up to <1\u00a0%" in page.text()
 
 
 def test_names_may_be_invalid_unicode():
@@ -109,36 +128,61 @@ def test_every_hit_has_its_own_thumbnail():
 
 
 def test_images_and_charts_have_text_alternatives():
-    page = page_of(rank_result(), rank_result(votes=tuple(Vote(str(i), 0.01) for i in range(100))))
+    page = page_of(rank_result(), rank_result(probabilities=distribution(*[0.01] * 100)))
     assert all(image["alt"] for image in page.tags("img"))
     charts = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
     assert len(charts) == 4
     assert all(chart["aria-label"] for chart in charts)
 
 
-def test_votes_are_shown_in_the_order_of_grades():
-    page = page_of(rank_result())
-    shares = ["0\u00a0%", "<1\u00a0%", "75\u00a0%", "25\u00a0%"]
-    assert page.text_of("share") == shares
-    assert page.text_of("vote chosen") == ["3", "75\u00a0%"]
+def test_probabilities_are_shown_in_the_order_of_grades():
+    page = page_of(rank_result(interval=("2", "4")))
+    percents = ["0\u00a0%", "<1\u00a0%", "75\u00a0%", "25\u00a0%"]
+    assert page.text_of("percent") == percents
     labels = [attributes.get("aria-label", "") for attributes in page.tags("div")]
-    label = ", ".join(f"{grade}: {share}" for grade, share in zip("1234", shares, strict=True))
-    assert f"Votes for each grade: {label}" in labels
+    label = ", ".join(f"{grade}: {percent}" for grade, percent in zip("1234", percents, strict=True))
+    assert f"Probability of each grade: {label}. Middle estimate: 3. 90 % interval: 2 to 4." in labels
 
 
-@pytest.mark.parametrize("n_grades", [MAX_VOTE_ROWS + 1, 70])
-def test_votes_for_many_grades_are_columns_with_titles(n_grades):
-    votes = tuple(Vote(str(i), 1 / n_grades) for i in range(n_grades))
-    page = page_of(rank_result(votes=votes))
-    assert len(page.tags("rect")) == n_grades
-    assert page.text_of("chosen") == [f"3: {1 / n_grades:.0%}".replace("%", "\u00a0%")]
+def test_the_median_and_the_interval_are_marked():
+    page = page_of(rank_result(interval=("3", "4")))
+    assert page.text_of("probability inside middle") == ["3", "75\u00a0%", "◀ middle"]
+    assert page.text_of("probability inside") == ["4", "25\u00a0%"]
+    assert len(page.text_of("probability")) == 4
+    columns = page_of(rank_result(probabilities=distribution(*[0.05] * 20), interval=("2", "5")))
+    (band,) = (rect for rect in columns.tags("rect") if rect.get("class") == "band")
+    assert (band["x"], band["width"]) == ("1", "4")
+
+
+@pytest.mark.parametrize("n_grades", [MAX_ROWS + 1, 70])
+def test_probabilities_of_many_grades_are_columns_with_titles(n_grades):
+    page = page_of(rank_result(probabilities=distribution(*[1 / n_grades] * n_grades, first=0)))
+    assert len(page.tags("rect")) == n_grades + 1  # the interval
+    assert page.text_of("middle") == [f"3: {1 / n_grades:.0%}".replace("%", "\u00a0%")]
     assert page.text_of("ends") == ["0", str(n_grades - 1)]
     assert all(f"{i}: " in page.tags("svg")[0]["aria-label"] for i in range(n_grades))
 
 
 def test_estimated_and_known_grade_of_the_query():
-    assert page_of(rank_result(grade="7", known="5")).text_of("facts") == ["estimated grade", "7", "known grade", "5"]
-    assert page_of(rank_result(grade="moderate")).text_of("facts") == ["estimated grade", "moderate"]
+    result = rank_result(grade="3", known="4", interval=("2", "4"))
+    assert page_of(result).text_of("facts") == [
+        "estimate without the known grade", "3", " (2–4)", result.explanation, "known grade", "4"
+    ]  # fmt: skip
+    words = rank_result(grade="moderate", probabilities=(GradeProbability("moderate", 1.0),))
+    assert page_of(words).text_of("facts") == ["estimate", "moderate", words.explanation]
+
+
+def test_a_novel_query_has_a_remark_instead_of_the_explanation():
+    result = rank_result(novelty=0.001)
+    page = page_of(result)
+    assert page.text_of("remark") == [result.explanation]
+    assert "Unlike anything in this collection" in result.explanation
+    assert page.text_of("explanation") == []
+    assert page.text_of("estimate doubtful") == ["3"]
+    assert "estimate, unreliable" in page.text_of("facts")
+    assert page.text_of("chart doubtful")
+    for novelty in (None, 0.5):
+        assert page_of(rank_result(novelty=novelty)).text_of("remark") == []
 
 
 def test_hits_are_in_rank_order_and_estimates_are_marked():
@@ -197,3 +241,5 @@ def test_contrast_meets_wcag_aa(scheme):
     for background in ("background", "card"):
         assert all(contrast(colours[text], colours[background]) >= 4.5 for text in ("foreground", "muted"))
         assert all(contrast(colours[shape], colours[background]) >= 3 for shape in ("bar", "order", "appearance"))
+    assert contrast(colours["warning"], colours["caution"]) >= 4.5
+    assert all(contrast(colours[text], colours["band"]) >= 4.5 for text in ("foreground", "muted"))

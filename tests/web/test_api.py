@@ -36,7 +36,7 @@ class TestCollection:
                 assert response.status_code == 409
                 assert "no model yet" in message(response)
             assert set_grade(client, 2, "2").json()["grade"] == "2"
-            assert set_grade(client, 2, None).json()["estimate"] is None
+            assert set_grade(client, 2, None).json()["grade"] is None
             assert train_again(client)["state"] == "done"
             assert client.get(f"{API}/rank?picture=1").status_code == 200
 
@@ -74,7 +74,8 @@ class TestPictures:
         assert sum(part["total"] for part in parts) == 40
         assert [part["total"] for part in parts[::2]] == [10, 10, 10]
         for part, given in zip(parts, (True, False) * 3, strict=True):
-            assert all((item["grade"] is not None) == given == (item["estimate"] is None) for item in part["items"])
+            assert all((item["grade"] is not None) == given for item in part["items"])
+            assert all(item["estimate"] and item["lowest"] and item["highest"] for item in part["items"])
         assert client.get(f"{API}/pictures?grade=7").json() == {"total": 0, "items": []}
 
     def test_picture_equals_its_database_row(self, client, trained):
@@ -138,7 +139,9 @@ class TestRank:
             query = response["query"]
             assert (query["grade"], query["value"]) == (expected.grade, expected.value)
             assert query["known_grade"] == expected.known_grade
-            assert [(v["grade"], v["share"]) for v in query["votes"]] == [(v.grade, v.share) for v in expected.votes]
+            for key in ("lowest", "highest", "shown_grade", "explanation", "novelty", "is_novel"):
+                assert query[key] == getattr(expected, key)
+            assert query["probabilities"] == [asdict(each) for each in expected.probabilities]
             keys = ("name", "grade", "estimated", "distance", "order_distance", "appearance_distance")
             assert [tuple(item[key] for key in keys) for item in response["items"]] == [
                 tuple(getattr(picture, key) for key in keys) for picture in expected.hits

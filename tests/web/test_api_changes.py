@@ -115,24 +115,20 @@ class TestQueries:
 
 
 class TestGrades:
-    def test_grade_is_stored_returned_and_votes_at_once(self, client, trained):
-        assert set_grade(client, 6, "7").json() == {
-            "id": 6, "name": "005.png", "grade": "7", "estimate": None, "value": 7.0, "width": 24, "height": 24
-        }  # fmt: skip
+    def test_grade_is_stored_returned_and_used_at_once(self, client, trained):
+        before = client.get(f"{API}/pictures/6").json()
+        assert set_grade(client, 6, "7").json() == {**before, "grade": "7", "value": 7.0}
         assert rows(trained, "SELECT grade FROM pictures WHERE id = 6") == [(7.0,)]
         assert client.get(f"{API}/pictures/6").json()["grade"] == "7"
         found = client.get(f"{API}/collection").json()
         assert [grade["grade"] for grade in found["grades"]] == ["0", "1", "2", "7"]
-        assert [v["grade"] for v in client.get(f"{API}/rank?picture=1").json()["query"]["votes"]] == [
-            "0",
-            "1",
-            "2",
-            "7",
-        ]
+        probabilities = client.get(f"{API}/rank?picture=1").json()["query"]["probabilities"]
+        assert [each["grade"] for each in probabilities] == ["0", "1", "2", "7"]
 
-    def test_withdrawn_grade_is_replaced_by_the_estimate_of_the_command(self, client, trained):
+    def test_withdrawn_grade_leaves_the_stored_estimate(self, client, trained):
+        before = client.get(f"{API}/pictures/6").json()
         withdrawn = set_grade(client, 6, None).json()
-        assert (withdrawn["grade"], withdrawn["estimate"]) == (None, "2")
+        assert withdrawn == {**before, "grade": None, "value": float(before["estimate"])}
         (result,) = rank(trained, ["005.png"])
         assert (withdrawn["value"], result.known_grade) == (result.value, None)
         assert rows(trained, "SELECT grade, estimate FROM pictures WHERE id = 6") == [(None, result.value)]

@@ -1,4 +1,4 @@
-"""Rank results as one HTML file: for each query its estimated grade, the votes and the ranked pictures."""
+"""Rank results as one HTML file: for each query its estimated grade, the probabilities and the ranked pictures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ordrank.collection.types import RankResult
 from ordrank.errors import CollectionError, InputError
 
 GENERATOR = '<meta name="generator" content="ordrank">'  # within the first 1000 bytes: such a file may be overwritten
-MAX_VOTE_ROWS = 12  # votes for more grades are drawn as columns
+MAX_ROWS = 12  # probabilities of more grades are drawn as columns
 
 
 def check_report_file(file: Path) -> None:
@@ -74,6 +74,6 @@ def render_report(results: Sequence[RankResult], thumbnails: Mapping[int, bytes]
         results=results,
         hits=[hit for result in results for hit in result.hits],
         thumbnails=thumbnails,
-        max_vote_rows=MAX_VOTE_ROWS,
+        max_rows=MAX_ROWS,
     )
     return page.encode(errors="replace")  # file names need not be valid Unicode

@@ -106,6 +106,16 @@ def change_summary(page, **changes):
     page.reload()
 
 
+def change_estimate(page, **changes):
+    """Let the page load a changed estimate of the query with every ranking."""
+
+    def fulfill(route):
+        body = route.fetch().json()
+        route.fulfill(json={**body, "query": {**body["query"], **changes}})
+
+    page.route("**/api/v1/rank?*", fulfill)
+
+
 def dispatch_file(page, event, file, kind="image/png"):
     """Dispatch `drop`, `dragenter` or `paste` with a file."""
     page.evaluate(

@@ -5,6 +5,7 @@ import pytest
 from tests.web.page.conftest import NARROW, WIDE
 from tests.web.page.locators import (
     cards,
+    change_estimate,
     expect,
     id_of_name,
     wait_for_all_pictures,
@@ -95,6 +96,20 @@ def test_a_narrow_screen_needs_no_sideways_scrolling_and_has_large_targets(visit
     page.locator("#map-section summary").tap()
     wait_for_map(page)
     assert page.evaluate(fits)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_in_remarks(visit, url, scheme):
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe-core-python is not installed").Axe()
+    page = visit(url, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True)
+    for is_novel in (True, False):
+        change_estimate(page, is_novel=is_novel, grade="1", lowest="1", highest="1", shown_grade="1", known_grade="2")
+        page.goto(f"{url}#picture=2")
+        page.reload()
+        expect(page.locator("#result .remark" if is_novel else "#result .conflict")).to_be_visible()
+        wait_for_map(page)
+        assert [rule["id"] for rule in axe.run(page)["violations"]] == []
+        page.unroute_all()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tests.collection.pictures import N_GRADES
 from tests.web.page.conftest import N_PICTURES
 from tests.web.page.locators import (
     cards,
+    change_estimate,
     change_summary,
     dispatch_file,
     estimate,
@@ -28,13 +29,17 @@ def test_a_chosen_file_is_graded_and_ranked(visit, url, folder):
     wait_for_all_pictures(page)
     page.set_input_files("#file", folder / "new.png")
     wait_for_result(page)
-    expect(estimate(page)).to_have_text("2")
-    expect(page.locator("#status")).to_have_text(f"Estimated grade 2; {N_PICTURES} pictures ranked.")
+    expect(estimate(page)).to_have_text(re.compile(r"^2( \([0-2]–2\))?$"))
+    shown = estimate(page).inner_text()
+    expect(page.locator("#status")).to_have_text(f"Estimated grade {shown}; {N_PICTURES} pictures ranked.")
+    expect(page.locator("#result .explanation")).to_contain_text("2 is the middle estimate; with 90 % probability")
+    expect(page.locator("#result .remark")).to_have_count(0)
     expect(page.locator("#result-title")).to_be_focused()
-    expect(page.locator("#result .column.chosen .label")).to_have_text("2")
-    shares = page.locator("#result .share").all_inner_texts()
-    assert len(shares) == N_GRADES
-    assert sum(int(re.sub(r"\D", "", share)) for share in shares) == pytest.approx(100, abs=2)
+    expect(page.locator("#result .column.middle .label")).to_have_text("2")
+    expect(page.locator("#result .column.middle .mark").first).to_have_text("middle")
+    percents = page.locator("#result .probability").all_inner_texts()
+    assert len(percents) == N_GRADES
+    assert sum(int(re.sub(r"\D", "", percent)) for percent in percents) == pytest.approx(100, abs=2)
     expect(page).to_have_url(re.compile("#query="))
 
 
@@ -46,7 +51,7 @@ def test_a_dropped_or_pasted_picture_is_graded(visit, url, folder, event):
     expect(page.locator("#drop-hint")).to_be_visible()
     dispatch_file(page, event, folder / "new.png")
     wait_for_result(page)
-    expect(estimate(page)).to_have_text("2")
+    expect(estimate(page).locator("bdi")).to_contain_text("2")
     if event == "drop":
         expect(page.locator("#drop-hint")).to_be_hidden()
 
@@ -87,6 +92,64 @@ def test_an_upload_does_not_call_back_who_has_gone_elsewhere(visit, url, folder)
     release_upload(page)
     expect(page).to_have_url(re.compile("#grade=1$"))
     expect(page.locator("#list-title")).to_have_text("Grade 1")
+
+
+def test_the_chart_marks_the_median_and_the_interval(visit, url):
+    page = visit(url)
+    grades = [{"grade": str(grade), "probability": p} for grade, p in enumerate((0.1, 0.3, 0.6))]
+    estimated = {"grade": "1", "lowest": "1", "highest": "2", "shown_grade": "1 (1–2)", "known_grade": "0"}
+    change_estimate(page, probabilities=grades, is_novel=False, **estimated)
+    page.goto(f"{url}#picture=2")
+    expect(estimate(page)).to_have_text("1 (1–2)")
+    expect(page.locator("#result .conflict")).to_have_text("outside the interval")
+    label = (
+        "Probability of each grade, in order: 0: 10\u00a0%, 1: 30\u00a0%, 2: 60\u00a0%. "
+        "Middle estimate 1; the 90 % interval goes from 1 to 2. Known grade 0."
+    )
+    expect(page.get_by_role("img", name=label)).to_be_visible()
+    band, *columns = (
+        page.locator(f"#result {part}").bounding_box() for part in (".band", ".column >> nth=1", ".column >> nth=2")
+    )
+    assert band["x"] == pytest.approx(columns[0]["x"], abs=1)
+    assert band["x"] + band["width"] == pytest.approx(columns[1]["x"] + columns[1]["width"], abs=1)
+    page.unroute_all()
+
+
+def test_a_query_unlike_the_collection_gets_a_remark(visit, url, folder):
+    remark = "Unlike anything in this collection (p = 0.001): the estimate 2 means little."
+    page = visit(url)
+    change_estimate(page, is_novel=True, novelty=0.001, explanation=remark)
+    page.set_input_files("#file", folder / "new.png")
+    expect(page.locator("#result .remark")).to_have_text(remark)
+    expect(page.locator("#result .explanation")).to_have_count(0)
+    expect(page.locator("#status")).to_contain_text(remark)
+    expect(page.locator("#result dt").first).to_have_text("Estimated grade, unreliable")
+    expect(estimate(page)).to_have_class(re.compile("doubtful"))
+    expect(page).to_have_title(re.compile("^Unreliable grade 2"))
+    page.unroute_all()
+
+
+@pytest.mark.parametrize(
+    ("picture", "shown", "without", "outside"),
+    [
+        ({"grade": "2"}, "2given", "estimate without this grade: 1 (0–1)", True),
+        ({"grade": "1"}, "1given", "estimate without this grade: 1 (0–1)", False),
+        ({"grade": "1", "lowest": "1"}, "1given", "estimate without this grade: 1", False),
+        ({"grade": None}, "≈ 1 (0–1)estimated, not given", None, False),
+        ({"grade": "1", "estimate": None, "lowest": None, "highest": None}, "1given", None, False),
+    ],
+)
+def test_the_panel_shows_the_estimate_beside_the_given_grade(visit, url, picture, shown, without, outside):
+    page = visit(url)
+    body = {"estimate": "1", "lowest": "0", "highest": "1", **picture}
+    page.route("**/api/v1/pictures/3", lambda route: route.fulfill(json={**route.fetch().json(), **body}))
+    page.goto(f"{url}#chosen=3")
+    expect(page.locator("#panel dd.estimate")).to_have_text(shown)
+    expect(page.locator("#panel .without")).to_have_count(0 if without is None else 1)
+    expect(page.locator("#panel .conflict")).to_have_count(int(outside))
+    if without is not None:
+        expect(page.locator("#panel .without")).to_contain_text(without)
+    page.unroute_all()
 
 
 def test_a_picture_of_the_collection_is_recognized(visit, url, folder):

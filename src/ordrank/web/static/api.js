@@ -1,10 +1,12 @@
 /** The HTTP API of the server, and its types. */
 
-/** @typedef {{id: number, name: string, grade: string|null, estimate: string|null, value: number|null,
- *             width: number, height: number}} Picture */
-/** @typedef {{grade: string, share: number}} Vote */
+/** @typedef {{id: number, name: string, grade: string|null, estimate: string|null, lowest: string|null,
+ *             highest: string|null, value: number|null, width: number, height: number}} Picture */
+/** @typedef {{grade: string, probability: number}} GradeProbability */
 /** @typedef {{kind: "picture"|"query", id: string|number, name: string, grade: string, value: number,
- *             known_grade: string|null, votes: Vote[], position: number[]}} Result */
+ *             lowest: string, highest: string, shown_grade: string, explanation: string,
+ *             known_grade: string|null, probabilities: GradeProbability[], novelty: number|null,
+ *             is_novel: boolean, position: number[]}} Result */
 /** @typedef {{id: number, name: string, grade: string, estimated: boolean, distance: number,
  *             order_distance: number, appearance_distance: number}} Ranked */
 /** @typedef {{grade: string, value: number, pictures: number}} Grade */

@@ -53,8 +53,8 @@ export function distanceSection(ranked) {
 }
 
 function explanation(distance, share) {
-  if (!distance) return "The model finds no difference between this picture and yours.";
-  if (share > 0.65) return "It differs from yours mainly in order, its position between low and high grades.";
-  if (share < 0.35) return "It differs from yours mainly in appearance; in order the two are close.";
+  if (!distance) return "The model finds no difference between this picture and the query.";
+  if (share > 0.65) return "It differs from the query mainly in order, its position between low and high grades.";
+  if (share < 0.35) return "It differs from the query mainly in appearance; in order the two are close.";
   return "Order and appearance differ about equally here.";
 }

@@ -1,9 +1,21 @@
-/** Grade colours: one sequential map from low to high that colour-blind people can read. */
+/** Grades on their scale, and their colours: one sequential map from low to high that colour-blind people can read. */
 
 import { matches } from "./dom.js";
 
 /** From this number of grades on, labels name only some of them. */
 export const MANY_GRADES = 13;
+
+/**
+ * Whether a grade lies outside an interval of grades.
+ * @param {string} grade
+ * @param {{lowest: string|null, highest: string|null}} interval
+ * @param {import("./api.js").Grade[]} grades all grades that are words
+ */
+export function isOutside(grade, { lowest, highest }, grades) {
+  if (lowest === null || highest === null) return false;
+  const valueOf = (text) => grades.find((known) => known.grade === text)?.value ?? Number(text);
+  return valueOf(grade) < valueOf(lowest) || valueOf(grade) > valueOf(highest);
+}
 
 // Evenly spaced samples of viridis; public domain (CC0).
 const VIRIDIS = [

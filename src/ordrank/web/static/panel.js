@@ -4,6 +4,7 @@ import { getPicture, thumbnail } from "./api.js";
 import { distanceSection } from "./distance.js";
 import { byId, el, isolated, matches } from "./dom.js";
 import { gradeForm } from "./grading.js";
+import { isOutside } from "./palette.js";
 import { current, go, moreLike } from "./state.js";
 
 const WIDE = "(min-width: 70rem)";
@@ -44,10 +45,11 @@ export class Panel {
     if (current().chosen !== id) return;
     this.opener ??= document.activeElement;
     this.id = id;
+    this.grades = collection.grades;
     byId("panel-title").replaceChildren(isolated(picture.name));
     this.body.replaceChildren(
       el("img", { src: thumbnail("picture", id), alt: alternativeText(picture) }),
-      el("div", { class: "panel-facts" }, facts(picture), actions(id)),
+      el("div", { class: "panel-facts" }, facts(picture, collection.grades), actions(id)),
       ranked ? distanceSection(ranked) : "",
       collection.read_only ? "" : gradeForm(picture, collection.grades, (changed) => this.update(changed)),
     );
@@ -62,7 +64,7 @@ export class Panel {
 
   /** @param {import("./api.js").Picture} picture with a changed grade */
   update(picture) {
-    if (picture.id === this.id) this.body.querySelector(".facts").replaceWith(facts(picture)); // may show another now
+    if (picture.id === this.id) this.body.querySelector(".facts").replaceWith(facts(picture, this.grades)); // may show another now
     this.onGraded(picture);
   }
 
@@ -99,17 +101,37 @@ function alternativeText({ name, grade, estimate }) {
   return estimate !== null ? `estimated grade ${estimate}, ${name}` : name;
 }
 
-/** @param {import("./api.js").Picture} picture */
-function facts({ grade, estimate, width, height }) {
+/** @param {import("./api.js").Picture} picture @param {import("./api.js").Grade[]} grades */
+function facts(picture, grades) {
+  const { grade, estimate, width, height } = picture;
   const shown = grade ?? (estimate === null ? "none" : `≈ ${estimate}`);
+  const interval = grade === null && estimate !== null ? withInterval(picture).slice(estimate.length) : "";
   const source = grade !== null ? "given" : estimate === null ? "" : "estimated, not given";
-  const size = shown.length > 6 ? "estimate named" : "estimate";
+  const length = (grade ?? estimate ?? "none").length;
+  const size = length > 4 ? "estimate named" : "estimate";
   return el(
     "dl",
     { class: "facts" },
     el("dt", {}, "Grade"),
-    el("dd", { class: size }, isolated(shown), el("span", { class: "muted" }, source)),
+    el("dd", { class: size }, el("bdi", {}, shown, el("span", { class: "interval" }, interval)), muted(source)),
+    ...(grade === null || estimate === null ? [] : [estimateWithout(picture, grades)]),
     el("dt", {}, "Size"),
     el("dd", {}, `${width} × ${height}`),
   );
+}
+
+/** @param {string} text */
+const muted = (text) => el("span", { class: "muted" }, text);
+
+/** The estimate of a graded picture, highlighted if the given grade contradicts it. */
+function estimateWithout(picture, grades) {
+  const outside = isOutside(picture.grade, picture, grades);
+  const text = ["estimate without this grade: ", el("bdi", { class: "nowrap" }, withInterval(picture))];
+  const note = outside ? [el("span", {}, "The given grade lies outside this interval.")] : [];
+  return el("dd", { class: outside ? "without conflict" : "without" }, ...text, ...note);
+}
+
+/** An estimate with its interval, for example "2 (1–3)". @param {import("./api.js").Picture} picture */
+function withInterval({ estimate, lowest, highest }) {
+  return lowest === null || lowest === highest ? estimate : `${estimate} (${lowest}–${highest})`;
 }

@@ -1,4 +1,4 @@
-/** The result of a query: the picture, its estimated grade with the votes, and the ranking with its filters. */
+/** The result of a query: the picture, its estimated grade with the probabilities, and the ranking with its filters. */
 
 import { apiUrl, getRanking, thumbnail } from "./api.js";
 import { distanceBar } from "./distance.js";
@@ -6,8 +6,9 @@ import { byId, count, counted, digits, el, isolated, visuallyHidden } from "./do
 import { fillFilters } from "./filters.js";
 import { card } from "./grid.js";
 import { announce } from "./notices.js";
+import { isOutside } from "./palette.js";
+import { probabilityChart } from "./probability_chart.js";
 import { START, format, link, moreLike, rankParameters } from "./state.js";
-import { voteChart } from "./vote_chart.js";
 
 /**
  * Rank the collection for the query of a state.
@@ -48,7 +49,7 @@ export async function showResult(grid, state, { palette, collection, onResult })
     card: (ranked, index) => rankedCard(ranked, index, colour(ranked)),
     colour,
     refill: () => {
-      byId("result").querySelector("figure").replaceWith(voteChart(result, palette));
+      byId("result").querySelector("figure").replaceWith(probabilityChart(result, palette));
       fillFilters(state, result.grade, palette.grades);
     },
   });
@@ -56,13 +57,14 @@ export async function showResult(grid, state, { palette, collection, onResult })
 
 function fillHead(result, total, state, palette) {
   const image = { class: "query-image", src: thumbnail(result.kind, result.id), alt: `Query picture: ${result.name}` };
-  byId("result").replaceChildren(el("img", image), facts(result), voteChart(result, palette));
+  byId("result").replaceChildren(el("img", image), facts(result, palette), probabilityChart(result, palette));
   fillFilters(state, result.grade, palette.grades);
   const shown = Math.min(total, state.show ?? Infinity);
   byId("list-title").textContent = state.within ? `Nearest pictures of grade ${result.grade}` : "Nearest pictures";
   byId("list-count").textContent = shown < total ? `${count(shown)} of ${count(total)}` : count(total);
-  announce(`Estimated grade ${result.grade}; ${counted(shown, "picture")} ranked.`);
-  document.title = `Grade ${result.grade}: ${result.name}`;
+  const estimated = result.is_novel ? result.explanation : `Estimated grade ${result.shown_grade};`;
+  announce(`${estimated} ${counted(shown, "picture")} ranked.`);
+  document.title = `${result.is_novel ? "Unreliable grade" : "Grade"} ${result.shown_grade}: ${result.name}`;
 }
 
 /** @param {number} total @param {import("./state.js").State} state @param {number} maxRows that the server sends */
@@ -73,12 +75,19 @@ function fillTableLink(total, state, maxRows) {
   byId("csv").textContent = limit < wanted ? `Download CSV (first ${count(limit)})` : "Download CSV";
 }
 
-/** @param {import("./api.js").Result} result */
-function facts(result) {
-  const size = result.grade.length > 4 ? "estimate named" : "estimate"; // words are set smaller than numbers
-  const list = el("dl", {}, el("dt", {}, "Estimated grade"), el("dd", { class: size }, isolated(result.grade)));
-  if (result.known_grade !== null) {
-    list.append(el("dt", {}, "Known grade"), el("dd", { class: "known" }, isolated(result.known_grade)));
+/** @param {import("./api.js").Result} result @param {import("./palette.js").Palette} palette */
+function facts(result, palette) {
+  const { grade, shown_grade, known_grade, is_novel } = result;
+  const size = grade.length > 4 ? "estimate named" : "estimate"; // words are set smaller than numbers
+  const interval = el("span", { class: "interval" }, shown_grade.slice(grade.length));
+  const estimate = el("dd", { class: is_novel ? `${size} doubtful` : size }, el("bdi", {}, grade, interval));
+  const title = known_grade === null ? "Estimated grade" : "Estimate without the known grade";
+  const explanation = el("dd", { class: is_novel ? "remark" : "explanation" }, result.explanation);
+  const list = el("dl", {}, el("dt", {}, is_novel ? `${title}, unreliable` : title), estimate, explanation);
+  if (known_grade !== null) {
+    const outside = isOutside(known_grade, result, palette.grades) && !is_novel;
+    const note = outside ? [" ", el("span", { class: "conflict" }, "outside the interval")] : [];
+    list.append(el("dt", {}, "Known grade"), el("dd", { class: "known" }, isolated(known_grade), ...note));
   }
   const links = el("p", { class: "links" });
   if (result.kind === "picture") {
