@@ -304,7 +304,7 @@ class RankResult:
                 f"Unlike anything in this collection (p = {self.novelty:.2g}): the estimate {self.grade} means little."
             )
         span = f"{self.lowest} alone" if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
-        text = f"{self.grade} is the middle estimate; for 9 pictures in 10 the interval, here {span}, holds the true grade."
+        text = f"{self.grade} is the middle estimate; for 9 pictures in 10 the interval, here {span}, holds the grade."
         likeliest = max(self.probabilities, key=lambda each: each.probability)
         if likeliest.grade != self.grade:
             text += f" The likeliest single grade is {likeliest.grade} ({format_percent(likeliest.probability)})."
