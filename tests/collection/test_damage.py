@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.snapshot import take_snapshot
 from ordrank.errors import CollectionError, InputError
 from ordrank.features import pixels
 from tests.collection.commands import add, export, fit, info, rank, remove
@@ -156,15 +157,31 @@ class TestDatabase:
                 n_errors += 1
         assert n_errors
 
-    @pytest.mark.parametrize("column", ["name", "sha256", "width", "height", "grade", "estimate"])
+    @pytest.mark.parametrize("column", ["name", "sha256", "width", "height", "grade", "estimate", "lowest", "highest"])
     def test_values_of_another_type_are_reported(self, trained, column):
         write(trained, f"UPDATE pictures SET {column} = x'00' WHERE id = 7")
         assert "is damaged" in error_of_rank(trained)
 
-    @pytest.mark.parametrize("column", ["name", "path", "sha256"])
+    @pytest.mark.parametrize("column", ["name", "path", "sha256", "grade", "estimate", "lowest", "highest"])
     def test_values_of_another_type_are_not_exported(self, trained, column, tmp_path):
         write(trained, f"UPDATE pictures SET {column} = x'00' WHERE id = 7")
         for use in (lambda opened: opened.export(tmp_path / "out.csv"), Collection.to_frame):
+            with Collection.open(trained) as opened, pytest.raises(CollectionError, match="is damaged"):
+                use(opened)
+
+    @pytest.mark.parametrize("held_out", ["substr(held_out, 1, 3)", "substr(held_out, 1, 4)", "x''", "'text'", "1.5"])
+    @pytest.mark.parametrize("pictures", ["id = 6", "held_out IS NOT NULL"], ids=["one", "all"])
+    def test_damaged_coordinates_without_the_grade_are_reported(self, trained, held_out, pictures):
+        write(trained, f"UPDATE embeddings SET held_out = {held_out} WHERE {pictures}")
+        assert "is damaged" in error_of_rank(trained)
+        snapshot = take_snapshot(trained, load_vectors=False)  # as for a search on a cluster
+        with Collection.open(trained) as opened, pytest.raises(CollectionError, match="is damaged"):
+            opened._queries.embed(snapshot, "005.png")
+
+    @pytest.mark.parametrize("column", ["lowest", "highest"])
+    def test_values_that_are_no_numbers_are_reported_everywhere(self, trained, column, tmp_path):
+        write(trained, f"UPDATE pictures SET {column} = 'high' WHERE id = 7")
+        for use in (Collection.pictures, Collection.to_frame, lambda opened: opened.export(tmp_path / "out.csv")):
             with Collection.open(trained) as opened, pytest.raises(CollectionError, match="is damaged"):
                 use(opened)
 

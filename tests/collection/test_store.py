@@ -183,23 +183,24 @@ class TestEmbeddings:
     def test_what_pictures_are_without_their_grades_is_read_as_written(self, directory):
         held_out = np.array([[np.nan, np.nan, np.nan], [0.25, 0.5, 0.125], [1.0, np.nan, np.nan]])
         with write_store(directory) as store:
-            ids, values = store.held_out()
-            assert (ids, values.shape) == ([], (0, 0))
+            ids, values = store.held_out(3)
+            assert (ids, values.shape) == ([], (0, 3))
             store.store_embeddings("model-x", [embedded(3, held_out=held_out)], {})
-            ids, values = store.held_out()
+            ids, values = store.held_out(3)
             assert ids == [2, 3]
             np.testing.assert_array_equal(values, held_out[1:])
             for row in (2, 3):
-                ids, values = store.held_out(row)
+                ids, values = store.held_out(3, row)
                 assert ids == [row]
                 np.testing.assert_array_equal(values, held_out[row - 1 : row])
-            assert store.held_out(1)[0] == store.held_out(4)[0] == []
+            assert store.held_out(3, 1)[0] == store.held_out(3, 4)[0] == []
+            assert [store.is_held_out(row) for row in (1, 2, 3, 4)] == [False, True, True, False]
 
     def test_a_picture_with_new_content_was_not_in_the_fit(self, directory):
         with write_store(directory) as store:
             store.store_embeddings("model-x", [embedded(3, held_out=np.ones((3, 2)))], {})
             insert(store, picture("b", content="new"), embedded=embedded(1))
-            assert store.held_out()[0] == [1, 3]
+            assert store.held_out(2)[0] == [1, 3]
 
 
 class TestOpening:

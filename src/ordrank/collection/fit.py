@@ -273,7 +273,7 @@ def _update_new_estimates(store: Store, names: set[str]) -> None:
 
     The result then does not depend on the order of the files or on interrupts.
     """
-    new = [row.id for row in store.rows() if row.name in names and not len(store.held_out(row.id)[0])]
+    new = [row.id for row in store.rows() if row.name in names and not store.is_held_out(row.id)]
     if new:
         from ordrank.collection.train import update_estimates
 

@@ -71,6 +71,12 @@ class Model:
         """Number of leading columns of an embedding that hold the order; the others hold the appearance."""
         return self.embedding.n_components
 
+    @property
+    def n_held_out(self) -> int:
+        """Numbers that tell what a picture is without its own grade, see :class:`EmbeddedBatch`."""
+        distribution = self.distribution
+        return self.n_order + (len(distribution.labels) if distribution.threshold_weight > 0 else 0)
+
     def choices(self) -> dict[str, Any]:
         """Return what was selected in training."""
         distribution = self.distribution

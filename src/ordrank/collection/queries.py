@@ -69,7 +69,7 @@ class QueryReader:
                 vector = store.embedding(picture) if space is None else None
                 if vector is None:
                     vector = snapshot.trained_model.embed(store.feature_vector(picture)[None])[0]
-                elif len(known := store.held_out(picture)[1]):
+                elif len(known := store.held_out(snapshot.trained_model.n_held_out, picture)[1]):
                     held_out = known[0]
         if held_out is None:
             return EmbeddedQuery(name, vector, id=picture)

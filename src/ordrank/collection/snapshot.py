@@ -364,7 +364,7 @@ def _space(store: Store, images: ImageTable, model: Model | None, previous: Snap
     space = None if previous is None or previous.model is not model or previous.images is not images else previous.space
     if space is not None and np.array_equal(rows, space.rows):
         return space
-    vectors, (ids, held_out) = store.embeddings().vectors, store.held_out()
+    vectors, (ids, held_out) = store.embeddings().vectors, store.held_out(model.n_held_out)
     index, held_out_rows = ExactIndex(vectors, model.n_order), np.searchsorted(images.ids, ids)
     return EmbeddingSpace(rows, vectors, model.n_order, index, held_out_rows, held_out)
 

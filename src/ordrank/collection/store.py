@@ -103,6 +103,7 @@ class Store:
             by_id = {row[0]: ImageRow(*row) for row in self._select("SELECT * FROM pictures WHERE id IN", selected)}
             found = in_order(by_id, selected)
         check_types((text for row in found for text in (row.name, row.path, row.sha256)), str)
+        float_table([(row.grade, row.estimate, row.lowest, row.highest) for row in found], 4)
         return found
 
     def summary_rows(self) -> list[tuple[Any, ...]]:
@@ -179,7 +180,7 @@ class Store:
             raise sqlite3.DatabaseError("an embedding is truncated")
         return np.frombuffer(found[0], dtype="<f4")
 
-    def held_out(self, picture: int | None = None) -> tuple[list[int], NDArray[np.float32]]:
+    def held_out(self, width: int, picture: int | None = None) -> tuple[list[int], NDArray[np.float32]]:
         """Return the ids of pictures whose grades were in the fit, ascending, and rows of what they are without them.
 
         See :class:`EmbeddedBatch`; of one picture, if its id is given.
@@ -189,10 +190,15 @@ class Store:
         found = sorted(self._connection.execute(*query))
         blobs = [blob for _, blob in found]
         check_types(blobs, bytes)
-        if len({len(blob) for blob in blobs}) > 1 or (blobs and len(blobs[0]) % 4):
+        if any(len(blob) != 4 * width for blob in blobs):
             raise sqlite3.DatabaseError("an embedding is truncated")
-        vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1 if blobs else 0)
+        vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), width)
         return [row for row, _ in found], vectors
+
+    def is_held_out(self, picture: int) -> bool:
+        """Return whether the grade of a picture was in the fit."""
+        statement = "SELECT 1 FROM embeddings WHERE held_out IS NOT NULL AND id = ?"
+        return self._connection.execute(statement, (picture,)).fetchone() is not None
 
     def count_not_embedded(self) -> int:
         """Return the number of pictures without an embedding."""
