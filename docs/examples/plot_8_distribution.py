@@ -65,8 +65,9 @@ plt.show()
 
 # %%
 # Wrong labels: 15 training labels are replaced by others. ``loo_proba_`` is the distribution of
-# each training sample without its own label, so that a wrong label does not defend itself. Sorted
-# by the probability of the given label, the wrong ones come first.
+# each training sample without its own label, so it does not depend on that. Sorted by the
+# probability of the given label, most wrong ones come first; those that are off by one grade are
+# harder to find.
 rng = np.random.default_rng(1)
 given = y[train].copy()
 wrong = rng.choice(len(given), 15, replace=False)
