@@ -17,7 +17,7 @@ from tests.cli.running import document, done, failed, paint, run, start, write_f
 ROOT = Path(__file__).parents[2]
 
 
-COMMANDS = ("fit", "add", "remove", "rank", "evaluate", "info", "export")
+COMMANDS = ("fit", "add", "remove", "rank", "evaluate", "doctor", "info", "export")
 
 
 class TestUsage:
