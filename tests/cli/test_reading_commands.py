@@ -31,7 +31,7 @@ class TestRank:
         assert sum(each["probability"] for each in result["probabilities"]) == pytest.approx(1)
         assert int(result["lowest"]) <= int(result["grade"]) <= int(result["highest"])
         assert result["is_novel"] is False
-        assert result["explanation"].startswith("2 is the middle estimate; with 90 % probability")
+        assert result["explanation"].startswith("2 is the middle estimate; for 9 pictures in 10")
         assert "thumbnail" not in json.dumps(found)
 
     def test_query_by_file(self, made, tmp_path):
@@ -115,9 +115,10 @@ class TestEvaluate:
 
         for count, expected in ((20, "mean error"), (21, "21 grades are too many")):
             grades, ones = tuple(map(str, range(count))), tuple(np.eye(count, dtype=int).tolist())
-            scores = dict.fromkeys(("mae", "mae_std", "mae_median", "accuracy", "kappa", "tau"), 0.5)
+            scores = dict.fromkeys(("mae", "mae_std", "mae_median", "accuracy", "kappa", "tau", "coverage", "rps"), 0.5)
+            words = {"verdict": "fair", "advice": None}
             found = Evaluation(
-                pictures=count, folds=5, grades=grades, confusion=ones, mae_by_grade=(0.0,) * count, **scores
+                pictures=count, folds=5, grades=grades, confusion=ones, mae_by_grade=(0.0,) * count, **scores, **words
             )
             show_scores(screen(), found)
             show_confusion(screen(), found)

@@ -187,7 +187,7 @@ def _show_result(screen: Screen, result: RankResult) -> None:
     known = "" if result.known_grade is None else f", given: {result.known_grade}"
     screen.console.print(screen.text(result.query, "bold"))
     screen.print(f"estimated grade {result.shown_grade}{known}")
-    screen.print(result.explanation, "bold red" if result.is_novel else "dim")
+    screen.console.print(screen.text(result.explanation, "bold red" if result.is_novel else "dim"))
     shown = _main_grades(result)
     rows = [(each.grade, each.probability, _percent(each.probability)) for each in shown]
     screen.facts({"probability": screen.bars(rows, chosen=result.grade)})

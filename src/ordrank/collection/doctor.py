@@ -203,7 +203,7 @@ def _advice(
         )
     if not np.isnan(snapshot.grades).any() or len(found):
         return tuple(found)
-    uncertain = int(np.count_nonzero(np.diff(snapshot.intervals, axis=1)[:, 0] > 0))
+    uncertain = int(np.count_nonzero(np.isnan(snapshot.grades) & (np.diff(snapshot.intervals, axis=1)[:, 0] > 0)))
     if uncertain:
         found.append(f"grade some of the {pluralize(uncertain, 'picture')} whose estimates are uncertain")
     return tuple(found)

@@ -186,7 +186,7 @@ class SuspectGrade:
     id, name, grade : int, str and str
         The picture and its given grade.
     estimate, lowest, highest : str
-        Estimated grade and its interval, of which the given grade is no part.
+        Estimated grade and its interval, computed without the given grade.
     probability : float
         Of the given grade.
     score : float

@@ -144,7 +144,7 @@ class Picture:
     grade : str or None
         The one it was given.
     estimate, lowest, highest : str or None
-        Estimated grade and its interval, of which the own grade is no part; None before the first fit.
+        Estimated grade and its interval, computed without its own grade; None before the first fit.
     value : float or None
         Number of the grade, else of the estimate.
     width, height : int

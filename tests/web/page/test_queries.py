@@ -32,7 +32,7 @@ def test_a_chosen_file_is_graded_and_ranked(visit, url, folder):
     expect(estimate(page)).to_have_text(re.compile(r"^2( \([0-2]–2\))?$"))
     shown = estimate(page).inner_text()
     expect(page.locator("#status")).to_have_text(f"Estimated grade {shown}; {N_PICTURES} pictures ranked.")
-    expect(page.locator("#result .explanation")).to_contain_text("2 is the middle estimate; with 90 % probability")
+    expect(page.locator("#result .explanation")).to_contain_text("2 is the middle estimate; for 9 pictures in 10")
     expect(page.locator("#result .remark")).to_have_count(0)
     expect(page.locator("#result-title")).to_be_focused()
     expect(page.locator("#result .column.middle .label")).to_have_text("2")
