@@ -137,15 +137,22 @@ def _out_of_fold_positions(metric: OrdinalMetric, X: NDArray[np.float32], grades
     """Return the ordinal map (n, s) of graded pictures, of which there are many, from fits without their fold."""
     from sklearn.model_selection import KFold
 
-    graded = np.flatnonzero(~np.isnan(grades))
+    graded, s = np.flatnonzero(~np.isnan(grades)), metric.n_components_
     selected = {"kernel": metric.kernel_, "alpha": metric.alpha_, "nu": metric.nu_, "locality": metric.locality_}
     if metric.sharpness_ is not None:
         selected["sharpness"] = metric.sharpness_
-    positions = np.empty((len(graded), metric.n_components_))
+    positions = np.empty((len(graded), s))
     for train, held_out in KFold(_FOLDS, shuffle=True, random_state=0).split(graded):
-        fold = clone(metric).set_params(**selected)
+        labels, counts = np.unique(grades[graded[train]], return_counts=True)
+        ideal = metric.label_positions_[np.searchsorted(metric.labels_, labels)]
+        if len(labels) < 2:  # the only picture of the other grade was held out
+            positions[held_out] = ideal
+            continue
+        fold = clone(metric).set_params(**selected, n_components=s)  # a fold may lack a rare grade
         fold.fit(X[graded[train]], grades[graded[train]], X[np.isnan(grades)] if metric.nu_ > 0 else None)
-        positions[held_out] = fold.transform(X[graded[held_out]])[:, : metric.n_components_]
+        # Other frequencies turn the ideal positions of the grades a little, or flip their axes.
+        u, _, vt = np.linalg.svd(fold.label_positions_.T @ (counts[:, None] * ideal))
+        positions[held_out] = fold.transform(X[graded[held_out]])[:, :s] @ (u @ vt)
     return positions
 
 
