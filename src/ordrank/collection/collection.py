@@ -325,7 +325,8 @@ class Collection:
         if len(queries) == 0:
             raise InputError("there is no picture to embed; name at least one")
         snapshot = self._live.current()
-        return np.stack([self._queries.embed(snapshot, query).vector for query in queries])
+        embedded = [self._queries.embed(snapshot, query) for query in queries]
+        return np.stack([snapshot.embedding_of(query.vector, query.id) for query in embedded])
 
     # Reading -----------------------------------------------------------------------------------------------------
 

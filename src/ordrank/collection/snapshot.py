@@ -274,9 +274,13 @@ class Snapshot:
         """Return where to display an embedding (s + d,), or a picture of the collection."""
         if self.space is None:
             return None
-        own = None if picture is None else self.space.vector(self.row_of(picture))
-        x, y, z = self.space.project((vector if own is None else own)[None])[0].tolist()
+        x, y, z = self.space.project(self.embedding_of(vector, picture)[None])[0].tolist()
         return x, y, z
+
+    def embedding_of(self, vector: NDArray[np.float32], picture: int | None) -> NDArray[np.float32]:
+        """Return the embedding (s + d,) of a picture of the collection as it is stored, else ``vector``."""
+        own = None if picture is None or self.space is None else self.space.vector(self.row_of(picture))
+        return vector if own is None else own
 
     def has_grade(self, value: float) -> NDArray[np.bool_]:
         """Return which pictures (n,) have a grade, given or estimated and rounded to the nearest grade."""

@@ -144,17 +144,24 @@ def _out_of_fold_positions(
     """Return the ordinal map (n, s) of graded pictures, of which there are many, from fits without their fold."""
     from sklearn.model_selection import GroupKFold
 
-    graded = np.flatnonzero(~np.isnan(grades))
+    graded, s = np.flatnonzero(~np.isnan(grades)), metric.n_components_
     selected = {"kernel": metric.kernel_, "alpha": metric.alpha_, "nu": metric.nu_, "locality": metric.locality_}
     if metric.sharpness_ is not None:
         selected["sharpness"] = metric.sharpness_
-    positions = np.empty((len(graded), metric.n_components_))
-    together = graded if groups is None else groups[graded]
-    n_folds = min(_FOLDS, len(np.unique(together)))
-    for train, held_out in GroupKFold(n_folds, shuffle=True, random_state=0).split(graded, groups=together):
-        fold = clone(metric).set_params(**selected)
+    positions = np.empty((len(graded), s))
+    together = graded if groups is None or len(np.unique(groups[graded])) < 2 else groups[graded]
+    folds = GroupKFold(min(_FOLDS, len(np.unique(together))), shuffle=True, random_state=0)
+    for train, held_out in folds.split(graded, groups=together):
+        labels, counts = np.unique(grades[graded[train]], return_counts=True)
+        ideal = metric.label_positions_[np.searchsorted(metric.labels_, labels)]
+        if len(labels) < 2:  # the only picture of the other grade was held out
+            positions[held_out] = ideal
+            continue
+        fold = clone(metric).set_params(**selected, n_components=s)  # a fold may lack a rare grade
         fold.fit(X[graded[train]], grades[graded[train]], X[np.isnan(grades)] if metric.nu_ > 0 else None)
-        positions[held_out] = fold.transform(X[graded[held_out]])[:, : metric.n_components_]
+        # Other frequencies turn the ideal positions of the grades a little, or flip their axes.
+        u, _, vt = np.linalg.svd(fold.label_positions_.T @ (counts[:, None] * ideal))
+        positions[held_out] = fold.transform(X[graded[held_out]])[:, :s] @ (u @ vt)
     return positions
 
 
