@@ -194,7 +194,7 @@ class TestManyPictures:
         X[:, 1] += 3 * (grades - 1) ** 2
         metric = OrdinalMetric(locality=8.0).fit(X, grades)  # appearance coordinates are larger than ordinal ones
         assert metric.loo_positions_ is None
-        positions = _out_of_fold_positions(metric, X, grades)
+        positions = _out_of_fold_positions(metric, X, grades, None)
         frequent = np.isin(grades, np.flatnonzero(np.array(counts) > 1))
         assert positions.shape == (len(X), metric.n_components_)
         difference = positions - metric.transform(X)[:, : metric.n_components_]

@@ -131,8 +131,8 @@ class Collection:
         self._live.refresh()
 
     def warm_up(self) -> str | None:
-        """Bring the snapshot up to date, compute what the first queries need, and return the name of the model."""
-        self._live.refresh()
+        """Refresh, compute what the first queries need, and return the name of the model."""
+        self.refresh()
         return self._live.current().warm_up()
 
     def reopened(self, on_new_model: Callable[[str | None], object], write_lock: WriteLock) -> Self:
@@ -218,10 +218,7 @@ class Collection:
             return left
 
     def grade(self, picture: str | int, grade: str | float | None) -> Picture:
-        """Set the grade of a picture, by name or id; it is on disk when this returns.
-
-        None withdraws the grade, and the estimate of the model takes its place.
-        """
+        """Set the grade of a picture, by name or id, or withdraw it (None); it is on disk when this returns."""
         snapshot = self._live.current()  # fail before waiting for other writers
         value = None if grade is None else snapshot.parse_grade(str(grade))
         picture = int(snapshot.images.ids[snapshot.row_of(picture)])
@@ -278,12 +275,8 @@ class Collection:
         ----------
         query : str, path, int or QueryPicture
             A picture file, the name or id of a picture in the collection, or the result of :meth:`read_query`.
-        k, offset : int
-            Number of pictures, and how many of the nearest to skip.
-        within_grade : bool
-            Only pictures of the estimated grade.
-        lowest, highest : str, optional
-            Only pictures with grades in this closed range.
+        k, offset, within_grade, lowest, highest
+            See :class:`RankRequest`.
         """
         return self.rank_all([query], RankRequest(k, offset, within_grade, lowest, highest))[0]
 
