@@ -236,3 +236,11 @@ def stack_embeddings(found: sqlite3.Cursor, n: int) -> NDArray[np.float32]:
     if done != n:
         raise sqlite3.DatabaseError("an embedding is missing")
     return vectors
+
+
+def decode_embeddings(blobs: Sequence[bytes], width: int) -> NDArray[np.float32]:
+    """Return blobs of float32 as rows (n, width)."""
+    check_types(blobs, bytes)
+    if any(len(blob) != 4 * width for blob in blobs):
+        raise sqlite3.DatabaseError("an embedding is truncated")
+    return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), width)

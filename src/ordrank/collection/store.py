@@ -28,6 +28,7 @@ from ordrank.collection.database import (
     connect,
     connect_to_read,
     create,
+    decode_embeddings,
     decode_vectors,
     delete_files,
     float_table,
@@ -188,12 +189,7 @@ class Store:
         statement = "SELECT id, held_out FROM embeddings WHERE held_out IS NOT NULL"
         query = (statement, ()) if picture is None else (f"{statement} AND id = ?", (picture,))
         found = sorted(self._connection.execute(*query))
-        blobs = [blob for _, blob in found]
-        check_types(blobs, bytes)
-        if any(len(blob) != 4 * width for blob in blobs):
-            raise sqlite3.DatabaseError("an embedding is truncated")
-        vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), width)
-        return [row for row, _ in found], vectors
+        return [row for row, _ in found], decode_embeddings([blob for _, blob in found], width)
 
     def is_held_out(self, picture: int) -> bool:
         """Return whether the grade of a picture was in the fit."""

@@ -1,19 +1,46 @@
-"""From the neighbours of held-out samples to the distribution of grades."""
+"""Learning the distribution of grades from samples held out of the fit of a metric."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ordrank._protocols import Array, FloatArray, IntArray
 from ordrank.backend import backend_of
+from ordrank.errors import warn_caller
 from ordrank.estimators._defaults import DEFAULTS, Defaults
 from ordrank.estimators._distribution import GradeDistribution, pool
-from ordrank.estimators._knn_selection import HeldOutNeighbors
+from ordrank.estimators._knn_selection import (
+    VOTE_WEIGHTS,
+    HeldOutNeighbors,
+    beats_constant,
+    candidate_k,
+    select_votes,
+)
+from ordrank.estimators._labels import OrdinalLabels
+from ordrank.estimators._out_of_fold import held_out_neighbors
 from ordrank.estimators._threads import blas_threads
+from ordrank.estimators._validation import largest_group, warn_if_all_vote
+from ordrank.estimators.ordinal_metric import OrdinalMetric
 
 _ROWS_PER_BLOCK = 1000
+
+
+_NO_BETTER_THAN_CONSTANT = (
+    "samples of held-out groups are not predicted better than by one grade for all: nothing that was learned holds for "
+    "other groups, so all samples vote. Train on more groups, or set n_neighbors"
+)
+
+
+@dataclass(frozen=True)
+class VoteOptions:
+    """Parameters of :class:`~ordrank.OrdinalRanker`; ``"auto"`` is selected."""
+
+    n_neighbors: Any
+    weights: str
+    class_prior: FloatArray | None  # (m,)
 
 
 @dataclass(frozen=True)
@@ -28,6 +55,75 @@ class HeldOutProba:
         """Return it for samples of which none was held out."""
         missing = np.full((n_samples, n_labels), np.nan)
         return cls(missing, missing)
+
+
+def learn_distribution(
+    metric: Any,
+    embedding: Array,
+    X: Any,
+    labels: OrdinalLabels,
+    options: VoteOptions,
+    *,
+    unlabeled: Any,
+    groups: IntArray | None,
+) -> tuple[GradeDistribution, HeldOutProba]:
+    """Select how neighbours vote and the weights of the distribution, by samples held out of the fit of a metric."""
+    defaults = metric._defaults if isinstance(metric, OrdinalMetric) else DEFAULTS
+    neighbors = _held_out_neighbors(metric, embedding, X, labels, options, unlabeled, groups, defaults)
+    k, weights = _select_votes(neighbors, labels, options, groups, defaults)
+    n_order = metric.n_components_ if isinstance(metric, OrdinalMetric) and metric.locality_ > 0 else 0
+    distribution = GradeDistribution.of_votes(labels.distinct, labels.index, k, weights, n_order)
+    distribution = replace(distribution, class_prior=options.class_prior)
+    if neighbors is None:
+        return distribution, HeldOutProba.none(len(embedding), len(labels.distinct))
+    # Closed-form leave-one-out of the threshold model holds out samples, not groups.
+    with_threshold = n_order > 0 and groups is None
+    return fit_distribution(distribution, neighbors, labels.index, embedding, defaults, threshold=with_threshold)
+
+
+def _held_out_neighbors(
+    metric: Any,
+    embedding: Array,
+    X: Any,
+    labels: OrdinalLabels,
+    options: VoteOptions,
+    unlabeled: Any,
+    groups: IntArray | None,
+    defaults: Defaults,
+) -> HeldOutNeighbors | None:
+    """Return the neighbours of samples held out of the fit; None if there are too few samples to hold out any."""
+    n_samples, n_held_out = len(embedding), largest_group(groups)
+    automatic = options.n_neighbors == "auto"
+    k = candidate_k(n_samples, n_held_out, defaults)[-1] if automatic else options.n_neighbors
+    warn_if_all_vote(k, n_samples)
+    is_known = isinstance(metric, OrdinalMetric | str)  # without fitting it again
+    if not is_known and not automatic and options.weights != "auto":
+        return None
+    k = min(k, n_samples - n_held_out)
+    return held_out_neighbors(metric, embedding, X, labels, unlabeled, groups, k, defaults)
+
+
+def _select_votes(
+    neighbors: HeldOutNeighbors | None,
+    labels: OrdinalLabels,
+    options: VoteOptions,
+    groups: IntArray | None,
+    defaults: Defaults,
+) -> tuple[int, str]:
+    """Return the number of voting neighbours and their weights, selected by samples held out of the fit."""
+    values, automatic = labels.values, options.n_neighbors == "auto"
+    candidates = candidate_k(len(values), largest_group(groups), defaults) if automatic else [options.n_neighbors]
+    weights = VOTE_WEIGHTS if options.weights == "auto" else [options.weights]
+    if neighbors is None or len(candidates) * len(weights) == 1:
+        return candidates[-1], weights[-1]
+    k, weight = select_votes(neighbors, values, candidates, weights, defaults=defaults)
+    if groups is None or not automatic:
+        return k, weight
+    errors = neighbors.errors(values, k, weights=weight)
+    if beats_constant(errors, neighbors.rows, values, groups, defaults):
+        return k, weight
+    warn_caller(_NO_BETTER_THAN_CONSTANT, UserWarning)
+    return len(values), weights[0]
 
 
 def fit_distribution(

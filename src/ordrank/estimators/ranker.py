@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,19 +12,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ordrank._protocols import Array, FloatArray, IntArray, Ranking
 from ordrank.backend import backend_of, convert_like, is_tensor
-from ordrank.errors import InputError, warn_caller
-from ordrank.estimators._defaults import DEFAULTS, Defaults
-from ordrank.estimators._distribution import GradeDistribution
-from ordrank.estimators._held_out import HeldOutProba, fit_distribution, nearest_in_appearance
-from ordrank.estimators._knn_selection import (
-    VOTE_WEIGHTS,
-    HeldOutNeighbors,
-    beats_constant,
-    candidate_k,
-    select_votes,
-)
+from ordrank.errors import InputError
+from ordrank.estimators._held_out import VoteOptions, learn_distribution, nearest_in_appearance
 from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_labels
-from ordrank.estimators._out_of_fold import fit_metric, held_out_neighbors, nearest_on_host
+from ordrank.estimators._out_of_fold import fit_metric, nearest_on_host
 from ordrank.estimators._validation import (
     check_choice,
     check_finite_tensor,
@@ -33,16 +23,10 @@ from ordrank.estimators._validation import (
     check_integer,
     check_tensor,
     check_tensor_labels,
-    largest_group,
-    warn_if_all_vote,
 )
 from ordrank.estimators.ordinal_metric import OrdinalMetric
 from ordrank.metrics import nearest_label
 
-_NO_BETTER_THAN_CONSTANT = (
-    "samples of held-out groups are not predicted better than by one grade for all: nothing that was learned holds for "
-    "other groups, so all samples vote. Train on more groups, or set n_neighbors"
-)
 _LENIENT: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
 
 
@@ -160,7 +144,10 @@ class OrdinalRanker(BaseEstimator):
         metric = self._unfitted_metric()
         fit_metric(metric, X, labels.values, unlabeled, numbers)
         embedding, samples = _embedded(metric, X), X if hasattr(X, "iloc") else checked
-        distribution, held_out = self._fit_distribution(metric, embedding, samples, labels, unlabeled, numbers, prior)
+        options = VoteOptions(self.n_neighbors, self.weights, prior)
+        distribution, held_out = learn_distribution(
+            metric, embedding, samples, labels, options, unlabeled=unlabeled, groups=numbers
+        )
         validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and feature_names_in_
         self.metric_, self.embedding_ = metric, embedding
         self._labels, self.classes_ = labels, labels.decode(labels.distinct)
@@ -302,69 +289,6 @@ class OrdinalRanker(BaseEstimator):
         if prior.shape != (m,) or not (prior > 0).all() or not np.isclose(prior.sum(), 1):
             raise InputError(f"class_prior must be {m} positive numbers with the sum 1, one for each label")
         return prior
-
-    def _fit_distribution(
-        self,
-        metric: Any,
-        embedding: Array,
-        X: Any,
-        labels: OrdinalLabels,
-        unlabeled: Any,
-        groups: IntArray | None,
-        prior: FloatArray | None,
-    ) -> tuple[GradeDistribution, HeldOutProba]:
-        """Return the distribution of grades, and that of samples held out of the fit."""
-        defaults = metric._defaults if isinstance(metric, OrdinalMetric) else DEFAULTS
-        neighbors = self._held_out(metric, embedding, X, labels, unlabeled, groups, defaults)
-        k, weights = self._select_votes(neighbors, labels, groups, defaults)
-        n_order = metric.n_components_ if isinstance(metric, OrdinalMetric) and metric.locality_ > 0 else 0
-        distribution = GradeDistribution.of_votes(labels.distinct, labels.index, k, weights, n_order)
-        distribution = replace(distribution, class_prior=prior)
-        if neighbors is None:
-            return distribution, HeldOutProba.none(len(embedding), len(labels.distinct))
-        # Closed-form leave-one-out of the threshold model holds out samples, not groups.
-        with_threshold = n_order > 0 and groups is None
-        return fit_distribution(distribution, neighbors, labels.index, embedding, defaults, threshold=with_threshold)
-
-    def _held_out(
-        self,
-        metric: Any,
-        embedding: Array,
-        X: Any,
-        labels: OrdinalLabels,
-        unlabeled: Any,
-        groups: IntArray | None,
-        defaults: Defaults,
-    ) -> HeldOutNeighbors | None:
-        """Return the neighbours of samples held out of the fit; None if there are too few samples to hold out any."""
-        n_samples, n_held_out = len(embedding), largest_group(groups)
-        k = candidate_k(n_samples, n_held_out, defaults)[-1] if self.n_neighbors == "auto" else self.n_neighbors
-        warn_if_all_vote(k, n_samples)
-        is_known = isinstance(metric, OrdinalMetric | str)  # without fitting it again
-        if not is_known and self.n_neighbors != "auto" and self.weights != "auto":
-            return None
-        k = min(k, n_samples - n_held_out)
-        return held_out_neighbors(metric, embedding, X, labels, unlabeled, groups, k, defaults)
-
-    def _select_votes(
-        self, neighbors: HeldOutNeighbors | None, labels: OrdinalLabels, groups: IntArray | None, defaults: Defaults
-    ) -> tuple[int, str]:
-        """Return the number of voting neighbours and their weights, selected by samples held out of the fit."""
-        values, n_held_out = labels.values, largest_group(groups)
-        candidates = (
-            [self.n_neighbors] if self.n_neighbors != "auto" else candidate_k(len(values), n_held_out, defaults)
-        )
-        weights = VOTE_WEIGHTS if self.weights == "auto" else [self.weights]
-        if neighbors is None or len(candidates) * len(weights) == 1:
-            return candidates[-1], weights[-1]
-        k, weight = select_votes(neighbors, values, candidates, weights, defaults=defaults)
-        if groups is None or self.n_neighbors != "auto":
-            return k, weight
-        errors = neighbors.errors(values, k, weights=weight)
-        if beats_constant(errors, neighbors.rows, values, groups, defaults):
-            return k, weight
-        warn_caller(_NO_BETTER_THAN_CONSTANT, UserWarning)
-        return len(values), weights[0]
 
     def _queries(self, X: ArrayLike | Array) -> Array:
         """Return queries in the space of the metric, on the device of the training samples."""
