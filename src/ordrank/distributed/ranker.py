@@ -27,7 +27,9 @@ from ordrank.neighbors.voting import median_vote
 
 
 class DaskRanker(BaseEstimator):
-    """:class:`~ordrank.OrdinalRanker` for samples in shards, with a fitted metric.
+    """Nearest neighbours among samples in shards, with a fitted metric.
+
+    Grades are estimated by votes alone; :class:`~ordrank.OrdinalRanker` also learns a distribution.
 
     Workers embed and index their shards once. Each batch of queries is embedded on the client and sent to all shards,
     whose k nearest samples are merged. Results equal those of one index of all samples, equal distances by row number.
