@@ -166,10 +166,8 @@ class Store:
             "WHERE id >= ? AND id < ? AND id IN (SELECT id FROM embeddings) ORDER BY id"
         )
         table = float_table(self._connection.execute(statement, (ids.start, ids.stop)).fetchall(), 3)
-        blobs = self._connection.execute(
-            "SELECT vector FROM embeddings WHERE id >= ? AND id < ? ORDER BY id", (ids.start, ids.stop)
-        )
-        vectors = stack_embeddings(blobs, len(table))
+        statement = "SELECT vector FROM embeddings WHERE id >= ? AND id < ? ORDER BY id"
+        vectors = stack_embeddings(self._connection.execute(statement, (ids.start, ids.stop)), len(table))
         return Embeddings(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], vectors)
 
     def embedding(self, picture: int) -> NDArray[np.float32] | None:

@@ -136,7 +136,12 @@ class Supervisor:
         gc.collect()
         gc.freeze()  # garbage collection in a worker would copy the memory it shares
         process = multiprocessing.get_context("fork").Process(target=self._work, args=(client,))
-        process.start()
+        # Ctrl-C reaches all processes: one that has just been forked would end before it can ignore it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         client.close()
         self._workers[process.sentinel] = _Worker(process, time.monotonic())
 
@@ -171,6 +176,7 @@ class Supervisor:
     def _work(self, state: StateClient) -> None:
         """Serve in a worker process, after closing what it inherited."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # until uvicorn handles it, see _Server
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for other in self._state.connections:
             other.close()
