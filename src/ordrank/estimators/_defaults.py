@@ -77,7 +77,7 @@ class Defaults:
     # those of frequent grades on their own. With 20 intervals of ages are twice as wide, with 300 the rarest grades of
     # RetinaMNIST are covered less (training samples, seed 977).
     pooled_scores: float = 100.0
-    # Nearest neighbours of which the one nearest in appearance tells how novel a query is. Bounds the time.
+    # Novelty is the distance in appearance to the nearest of so many neighbours. Bounds the time.
     novelty_neighbors: int = 10
 
     # --- model selection ---------------------------------------------------------------------------------------
