@@ -226,17 +226,19 @@ def test_subject_disjoint_splits_of_umist_have_all_labels_in_both_parts(benchmar
         assert len(set(umist.y[test])) == 3
 
 
-def test_on_new_subjects_of_umist_no_method_beats_the_median_grade(data_dir, monkeypatch):
+def test_on_new_subjects_of_umist_no_method_beats_the_median_grade_by_a_hundredth(data_dir, monkeypatch):
     """A claim of the documents, with the committed results and their splits."""
     monkeypatch.setattr(conditions, "SEED", results("compare")["seed"])
     (umist,) = load_benchmarks("umist", data_dir)
     rule = umist.rule("subject-disjoint")
-    constant = np.mean([np.abs(umist.y[rule.draw(30, repeat)[1]] - 1).mean() for repeat in range(20)])
-    assert round(float(constant), 2) == 0.59
-    errors = {
-        (row["method"], row["n"]): row["mae_mean"]
+    rows = [
+        row
         for row in results("compare")["rows"]
         if (row["benchmark"], row["rule"]) == ("umist", "subject-disjoint") and row["mae_mean"] is not None
-    }
-    assert min(errors.values()) >= constant - 1e-9
+    ]
+    repeats = range(max(row["splits"] for row in rows))
+    constant = np.mean([np.abs(umist.y[rule.draw(30, repeat)[1]] - 1).mean() for repeat in repeats])
+    assert round(float(constant), 2) == 0.59
+    errors = {(row["method"], row["n"]): row["mae_mean"] for row in rows}
+    assert min(errors.values()) >= constant - 0.01
     assert all(error < constant + 0.02 for (method, _), error in errors.items() if method == "OrdinalMetric")
