@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse
+import scipy  # loads its submodules on first use
 from numpy.typing import DTypeLike, NDArray
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ordrank._protocols import Array, FloatArray, IntArray
 
@@ -77,7 +75,8 @@ class ReorderedPairs(SparsePairs):
 
     def __init__(self, first: IntArray, second: IntArray, n_samples: int) -> None:
         links = np.ones(len(first), dtype=np.float32), (first, second)
-        self._samples = reverse_cuthill_mckee(scipy.sparse.csr_array(links, shape=(n_samples, n_samples)))
+        graph = scipy.sparse.csr_array(links, shape=(n_samples, n_samples))
+        self._samples = scipy.sparse.csgraph.reverse_cuthill_mckee(graph)
         self._inverse = _inverse_permutation(self._samples)
         first, second = self._inverse[first], self._inverse[second]
         self._pairs = np.argsort(first, kind="stable")

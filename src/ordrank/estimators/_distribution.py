@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import erf, sqrt
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,7 @@ class GradeDistribution:
 
     .. math:: p = (1 - w)\left((1 - s)\,p_\text{votes} + s\,p_\text{frequencies}\right) + w\,p_\text{threshold}.
 
-    All weights come from held-out samples. s minimises their ranked probability score, in closed form. w is the
-    weight that minimises it, times the probability that the threshold model has the lower error.
+    Both weights minimise the ranked probability score of held-out samples, s first, in closed form.
 
     Attributes
     ----------
@@ -51,7 +49,8 @@ class GradeDistribution:
     scores, score_index : ndarray of shape (q,)
         How extreme the label of each held-out sample is in its distribution, and its label number.
     nearest : ndarray of shape (r,)
-        Ascending distances of held-out samples to the nearest of their voting neighbours, in appearance.
+        Ascending distances of held-out samples to the nearest of their voting neighbours: in appearance or, in a
+        collection, in all features.
     class_prior : ndarray of shape (m,), or None
         Expected frequencies of the labels among queries, if they differ from those of the training set.
     """
@@ -230,7 +229,6 @@ def pool(
     path = threshold_path(appearance / spread, index, len(labels), defaults.threshold_alphas)
     model, by_threshold = min(path, key=lambda fit: ranked_probability_scores(fit[1], labels, index).mean())
     w = _optimal_weight(by_votes, by_threshold, labels, index)
-    w *= _probability_of_lower_error(by_threshold, by_votes, labels, index)
     if w < defaults.min_weight:
         return pooled, None
     model = ThresholdModel(model.coefficients / spread, model.thresholds)
@@ -245,20 +243,3 @@ def _optimal_weight(first: FloatArray, second: FloatArray, labels: FloatArray, i
     change = (second - first).cumsum(axis=1)[:, :-1] * gaps
     squared = float(np.sum(change**2))
     return float(np.clip(-np.sum(error * change) / squared, 0.0, 1.0)) if squared > 0 else 0.0
-
-
-def _probability_of_lower_error(proba: FloatArray, other: FloatArray, labels: FloatArray, index: IntArray) -> float:
-    """Return the probability, by a paired normal approximation, that the first has the lower error.
-
-    The error is the absolute error of the median plus the ranked probability score: the one decides, and is a whole
-    number of grades for each sample; the other is less noisy.
-    """
-    difference = _errors(proba, labels, index) - _errors(other, labels, index)
-    standard_error = float(difference.std()) / sqrt(len(difference))
-    z = float(difference.mean()) / max(standard_error, 1e-12)
-    return 0.5 * (1 - erf(max(min(z, 10.0), -10.0) / sqrt(2)))
-
-
-def _errors(proba: FloatArray, labels: FloatArray, index: IntArray) -> FloatArray:
-    absolute = np.abs(labels[median_of_proba(proba)] - labels[index])
-    return absolute + ranked_probability_scores(proba, labels, index)

@@ -44,17 +44,30 @@ class VoteOptions:
 
 
 @dataclass(frozen=True)
-class HeldOutProba:
-    """Probabilities (n, m) of training samples that were held out of the fit; NaN for others."""
+class HeldOutSamples:
+    """Training samples held out of the fit: numbers of q of n samples, and what they got without their labels.
 
+    Attributes
+    ----------
+    rows : ndarray of shape (q,)
+    neighbors : ndarray of shape (q, k)
+        Their first voting neighbours, among all samples.
+    proba : ndarray of shape (n, m)
+        Probabilities; NaN for samples that were not held out.
+    by_threshold : ndarray of shape (n, m)
+        Those of the threshold model alone; NaN also if its weight is 0.
+    """
+
+    rows: IntArray
+    neighbors: IntArray
     proba: FloatArray
-    by_threshold: FloatArray  # of the threshold model alone; NaN also if its weight is 0
+    by_threshold: FloatArray
 
     @classmethod
-    def none(cls, n_samples: int, n_labels: int) -> HeldOutProba:
+    def none(cls, n_samples: int, n_labels: int) -> HeldOutSamples:
         """Return it for samples of which none was held out."""
-        missing = np.full((n_samples, n_labels), np.nan)
-        return cls(missing, missing)
+        missing, nobody = np.full((n_samples, n_labels), np.nan), np.empty(0, dtype=np.int64)
+        return cls(nobody, nobody[:, None], missing, missing)
 
 
 def learn_distribution(
@@ -66,7 +79,7 @@ def learn_distribution(
     *,
     unlabeled: Any,
     groups: IntArray | None,
-) -> tuple[GradeDistribution, HeldOutProba]:
+) -> tuple[GradeDistribution, HeldOutSamples]:
     """Select how neighbours vote and the weights of the distribution, by samples held out of the fit of a metric."""
     defaults = metric._defaults if isinstance(metric, OrdinalMetric) else DEFAULTS
     neighbors = _held_out_neighbors(metric, embedding, X, labels, options, unlabeled, groups, defaults)
@@ -75,7 +88,7 @@ def learn_distribution(
     distribution = GradeDistribution.of_votes(labels.distinct, labels.index, k, weights, n_order)
     distribution = replace(distribution, class_prior=options.class_prior)
     if neighbors is None:
-        return distribution, HeldOutProba.none(len(embedding), len(labels.distinct))
+        return distribution, HeldOutSamples.none(len(embedding), len(labels.distinct))
     # Closed-form leave-one-out of the threshold model holds out samples, not groups.
     with_threshold = n_order > 0 and groups is None
     return fit_distribution(distribution, neighbors, labels.index, embedding, defaults, threshold=with_threshold)
@@ -134,7 +147,7 @@ def fit_distribution(
     defaults: Defaults = DEFAULTS,
     *,
     threshold: bool,
-) -> tuple[GradeDistribution, HeldOutProba]:
+) -> tuple[GradeDistribution, HeldOutSamples]:
     """Choose the weights of the distribution by held-out samples, and return it with what these samples got.
 
     Parameters
@@ -151,7 +164,7 @@ def fit_distribution(
 
     Returns
     -------
-    tuple of GradeDistribution and HeldOutProba
+    tuple of GradeDistribution and HeldOutSamples
     """
     rows, own = neighbors.rows, index[neighbors.rows]
     k = min(votes_only.n_neighbors, neighbors.indices.shape[1])
@@ -174,7 +187,8 @@ def fit_distribution(
     proba[rows] = held_out
     if by_threshold is not None:
         threshold_proba[rows] = by_threshold
-    return distribution.with_held_out(held_out, own, nearest), HeldOutProba(proba, threshold_proba)
+    samples = HeldOutSamples(rows, neighbors.indices[:, : DEFAULTS.novelty_neighbors], proba, threshold_proba)
+    return distribution.with_held_out(held_out, own, nearest), samples
 
 
 def nearest_in_appearance(

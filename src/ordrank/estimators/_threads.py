@@ -23,4 +23,6 @@ def blas_threads(limit: int | None) -> Iterator[None]:
 @cache
 def _controller() -> ThreadpoolController:
     """Return the controller of BLAS threads; finding the loaded libraries takes as long as a small fit."""
+    import scipy.linalg  # noqa: F401 - SciPy has a BLAS of its own, which is found only once it is loaded
+
     return ThreadpoolController().select(user_api="blas")

@@ -153,7 +153,7 @@ class OrdinalRanker(BaseEstimator):
         self._labels, self.classes_ = labels, labels.decode(labels.distinct)
         self.n_neighbors_, self.weights_ = distribution.n_neighbors, distribution.weights
         self.grade_distribution_, self.loo_proba_ = distribution, held_out.proba
-        self._loo_by_threshold = held_out.by_threshold
+        self._held_out = held_out
         return self
 
     def predict(self, X: ArrayLike | Array) -> Array:

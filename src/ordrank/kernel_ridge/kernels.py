@@ -7,7 +7,7 @@ from contextlib import suppress
 from copy import copy
 
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.typing import NDArray
 
 from ordrank._protocols import Array, FloatArray

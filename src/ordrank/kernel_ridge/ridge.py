@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import cho_solve, solve_triangular
 
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.kernel_ridge.moments import Moments
@@ -86,8 +86,9 @@ class GramRidge(RidgeProblem):
         if alpha >= _CHOLESKY_ALPHA:
             with suppress(np.linalg.LinAlgError):  # rounding may leave the matrix indefinite
                 root = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
-                half = solve_triangular(root, self.centred.T, lower=True, check_finite=False).T
-                return GramRidgeFit(self, alpha, half, cho_solve((root, True), cross, check_finite=False))
+                half = scipy.linalg.solve_triangular(root, self.centred.T, lower=True, check_finite=False).T
+                coefficients = scipy.linalg.cho_solve((root, True), cross, check_finite=False)
+                return GramRidgeFit(self, alpha, half, coefficients)
         spectrum, vectors = _spectrum(gram)
         inverse_root = vectors / np.sqrt(spectrum + ridge)
         return GramRidgeFit(self, alpha, self.centred @ inverse_root, inverse_root @ (inverse_root.T @ cross))

@@ -64,6 +64,11 @@ class Hits:
     grades: FloatArray  # (q, k), NaN where unknown
     distances: FloatArray  # (q, k)
 
+    def row(self, i: int) -> Hits:
+        """Return the hits of one query."""
+        rows = slice(i, i + 1)
+        return Hits(self.total, self.ids[rows], self.grades[rows], self.distances[rows])
+
 
 class VectorIndex(Protocol):
     """A searchable set of graded embeddings."""
