@@ -8,10 +8,23 @@ from PIL import Image
 
 from ordrank._protocols import Extractor
 from ordrank.features import find_extractor
+from ordrank.features.pretrained import PRETRAINED
 from tests.features.export_network import export_network
 from tests.features.painting import paint
+from tests.features.published import published_weights
+from tests.features.timm_checkpoints import write_timm_checkpoint
 
-SPECS = ["pixels", "pixels:7,grey", "hog", "hog:16", "onnx"]
+SPECS = [
+    "pixels",
+    "pixels:7,grey",
+    "hog",
+    "hog:16",
+    "pixels:7+hog:16",
+    "efficientnet-lite0",
+    "efficientnet-lite2",
+    "onnx",
+    "timm",
+]
 SHAPES = [(90, 60), (60, 90), (64, 64), (1, 1), (300, 2), (500, 400)]
 
 
@@ -23,8 +36,14 @@ def network(tmp_path_factory):
 
 
 @pytest.fixture(params=SPECS)
-def extractor(request, network):
-    return find_extractor(f"onnx:{network}" if request.param == "onnx" else request.param)
+def extractor(request, network, tmp_path):
+    if request.param == "onnx":
+        return find_extractor(f"onnx:{network}")
+    if request.param == "timm":
+        return find_extractor(write_timm_checkpoint(tmp_path))
+    if request.param in PRETRAINED:
+        published_weights(request.param)
+    return find_extractor(request.param)
 
 
 @pytest.fixture

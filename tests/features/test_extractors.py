@@ -91,6 +91,12 @@ def change_settings(network, **changes):
     file.write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
 
 
+def write_metadata(network, text):
+    model = load(network)
+    helper.set_model_props(model, {"ordrank.preprocessing": text})
+    save(model, network)
+
+
 class TestOnnx:
     def test_equals_onnxruntime(self, network):
         import onnxruntime
@@ -137,6 +143,35 @@ class TestOnnx:
         with pytest.raises(InputError, match=r"no output 'logits'; there are features, seen1"):
             OnnxNetwork(network)
 
+    def test_settings_may_be_in_the_metadata(self, network):
+        picture, file = paint(48, 32), network.with_suffix(".json")
+        expected, given = OnnxNetwork(network), file.read_text()
+        write_metadata(network, given)
+        file.unlink()
+        extractor = OnnxNetwork(network)
+        np.testing.assert_array_equal(extractor.extract([picture]), expected.extract([picture]))
+        assert extractor.fingerprint != expected.fingerprint
+        write_metadata(network, given.replace("0.25", "0.75"))
+        assert np.abs(OnnxNetwork(network).extract([picture]) - expected.extract([picture])).max() > 0.01
+
+    def test_the_json_file_wins_over_the_metadata(self, network):
+        write_metadata(network, '{"size": 16, "mean": [0, 0, 0], "std": [1, 1, 1]}')
+        assert OnnxNetwork(network).side == 32
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("{", "cannot be read as JSON"),
+            ("[]", "must hold one JSON object"),
+            ('{"mean": [0, 0, 0], "std": [1, 1, 1]}', "the key 'size' is missing"),
+        ],
+    )
+    def test_invalid_metadata_is_named(self, network, text, sentence):
+        network.with_suffix(".json").unlink()
+        write_metadata(network, text)
+        with pytest.raises(InputError, match=rf"net\.onnx, ordrank\.preprocessing:? {sentence}"):
+            OnnxNetwork(network)
+
     def test_fingerprint_depends_on_network_and_settings(self, network):
         first = OnnxNetwork(network).fingerprint
         assert OnnxNetwork(network).fingerprint == first
@@ -151,7 +186,7 @@ class TestOnnx:
         before = OnnxNetwork(network)
         file = network.with_name(weights)
         file.write_bytes(np.multiply(np.frombuffer(file.read_bytes(), dtype="<f4"), 2).tobytes())
-        onnx_module._session.cache_clear()
+        onnx_module._open.cache_clear()
         after = OnnxNetwork(network)
         assert before.fingerprint != after.fingerprint
         file.unlink()
@@ -160,7 +195,7 @@ class TestOnnx:
 
     def test_changed_network_is_detected(self, network):
         extractor = pickle.loads(pickle.dumps(OnnxNetwork(network)))
-        onnx_module._session.cache_clear()
+        onnx_module._open.cache_clear()
         export_network(network, seed=1, size=32)
         with pytest.raises(InputError, match="has changed"):
             extractor.extract([paint()])
@@ -180,6 +215,9 @@ class TestOnnx:
             ({"layout": "HWC"}, "'layout' must be NCHW or NHWC, not 'HWC'"),
             ({"resize": ["crop"]}, "'resize' must be crop or stretch"),
             ({"output": 3}, "'output' must be the name"),
+            ({"interpolation": "lanczos"}, "'interpolation' must be bilinear or bicubic"),
+            ({"crop_fraction": 0}, r"'crop_fraction' must be a number from 0\.1 to 1"),
+            ({"crop_fraction": 1.5}, "'crop_fraction' must be"),
             ({"colour": "BGR"}, "the key 'colour' is unknown"),
         ],
     )
@@ -196,7 +234,7 @@ class TestOnnx:
 
     def test_missing_files(self, network, tmp_path):
         network.with_suffix(".json").unlink()
-        with pytest.raises(InputError, match=r"net\.json is missing"):
+        with pytest.raises(InputError, match=r"net\.json is missing, and net\.onnx has no metadata"):
             OnnxNetwork(network)
         with pytest.raises(InputError, match=r"none\.onnx does not exist"):
             OnnxNetwork(tmp_path / "none.onnx")
@@ -234,7 +272,7 @@ class TestOnnx:
             OnnxNetwork(network)
 
     def test_missing_package_is_named(self, network, monkeypatch):
-        onnx_module._session.cache_clear()
+        onnx_module._open.cache_clear()
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         with pytest.raises(InputError, match=r"pip install 'ordrank\[onnx\]'"):
             OnnxNetwork(network)

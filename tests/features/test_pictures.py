@@ -1,4 +1,5 @@
 import struct
+import sys
 import zlib
 
 import numpy as np
@@ -7,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from ordrank.errors import UnreadablePictureError
-from ordrank.features import Pixels, decode_picture, thumbnail
-from ordrank.features.pictures import MAX_PIXELS
+from ordrank.errors import PictureTooLargeError, UnreadablePictureError
+from ordrank.features import Pixels, decode_picture, pictures, thumbnail
+from ordrank.features.pictures import MAX_PIXELS, count_decoded_pixels
 from tests.features.painting import encode, paint
 
 FULL = 10**6  # larger than any picture: no downsampling
@@ -187,6 +188,111 @@ class TestDownsampling:
         few, many = (Pixels().extract([picture]) for picture in (small, full))
         assert np.abs(few - many).mean() < 1.5
 
+    @pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "P", "L", "1", "CMYK", "I", "F", "I;16"])
+    def test_conversion_in_strips_equals_that_of_the_whole(self, mode, monkeypatch):
+        picture = paint(101, 67)
+        if mode in ("I", "F"):
+            picture = Image.fromarray(np.asarray(picture.convert("L")).astype("i4" if mode == "I" else "f4") ** 2)
+        elif mode == "I;16":
+            picture = Image.fromarray(np.asarray(picture.convert("L")).astype(np.uint16) << 8)
+        else:
+            picture = picture.convert(mode)
+        data = encode(picture, "TIFF")
+        whole = {side: np.asarray(open_picture(data, side=side)) for side in (8, 20, FULL)}
+        monkeypatch.setattr(pictures, "_STRIP_PIXELS", 500)
+        for side, expected in whole.items():
+            np.testing.assert_array_equal(np.asarray(open_picture(data, side=side)), expected)
+
+
+def with_first_scan_of_one_component(data):
+    """Return the JPEG with a scan header as if its colours were in scans of their own."""
+    at = data.index(b"\xff\xda")
+    return data[:at] + b"\xff\xda\x00\x08\x01\x01\x00\x00\x3f\x00" + data[at + 14 :]
+
+
+class TestLargePictures:
+    """With a limit of a thousand pixels, so that the files are small."""
+
+    @pytest.fixture(autouse=True)
+    def limit(self, monkeypatch):
+        monkeypatch.setattr(pictures, "MAX_PIXELS", 1000)
+
+    @pytest.mark.parametrize("size", [(240, 200), (160, 13), (8, 600), (64, 64)])
+    @pytest.mark.parametrize("side", [8, 16, 100])
+    def test_jpeg_is_shrunk_while_it_is_decoded(self, size, side):
+        picture = paint(*size)
+        data = encode(picture, "JPEG", quality=95)
+        decoded = decode_picture(data, side=side)
+        assert (decoded.width, decoded.height) == size
+        assert count_decoded_pixels(data, side=side) <= 1000
+        expected = picture.resize(decoded.picture.size, Image.Resampling.BOX)
+        assert np.abs(np.asarray(decoded.picture).astype(int) - np.asarray(expected)).mean() < 12
+
+    def test_jpeg_that_is_too_large_at_an_eighth_is_rejected(self):
+        with pytest.raises(PictureTooLargeError, match="has 1 million pixels"):
+            decode_picture(encode(paint(300, 300), "JPEG"), side=8)
+
+    @pytest.mark.parametrize("change", [lambda data: data, with_first_scan_of_one_component])
+    def test_jpeg_whose_coefficients_are_all_in_memory_is_rejected(self, change):
+        data = encode(paint(40, 40), "JPEG", progressive=change is not with_first_scan_of_one_component)
+        with pytest.raises(PictureTooLargeError, match="a JPEG that is not progressive"):
+            decode_picture(change(data), side=8)
+        assert decode_picture(encode(paint(40, 20), "JPEG", progressive=True), side=8).width == 40
+
+    @pytest.mark.parametrize("format", ["PNG", "TIFF", "WEBP", "GIF", "BMP"])
+    def test_other_formats_are_rejected(self, format):
+        with pytest.raises(PictureTooLargeError):
+            decode_picture(encode(paint(40, 40), format), side=8)
+        assert decode_picture(encode(paint(40, 25), format), side=8).width == 40
+
+    def test_decoded_pixels_are_counted_from_the_header(self):
+        assert count_decoded_pixels(encode(paint(40, 20)), side=8) == 800
+        assert count_decoded_pixels(encode(paint(40, 20), "JPEG"), side=8) == 20 * 10
+        assert count_decoded_pixels(b"no picture", side=8) == 0
+
+
+@pytest.mark.parametrize("side", [8, FULL])
+def test_every_jpeg_with_one_scan_is_within_the_limit(side):
+    data = bytearray(encode(paint(), "JPEG"))
+    at = data.index(b"\xff\xc0") + 5
+    data[at : at + 4] = struct.pack(">HH", 65_500, 65_500)  # the largest that Pillow writes
+    assert count_decoded_pixels(bytes(data), side=side) == 8188**2 < MAX_PIXELS
+
+
+class TestHeic:
+    @pytest.fixture
+    def heif(self):
+        return pytest.importorskip("pillow_heif")
+
+    @pytest.mark.parametrize("orientation", range(1, 9))
+    def test_decoded_upright(self, heif, orientation):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        upright = paint(96, 64)
+        stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](np.asarray(upright))))
+        heif.register_heif_opener()
+        decoded = decode_picture(encode(stored, "HEIF", exif=exif.tobytes(), quality=90), side=FULL)
+        assert (decoded.width, decoded.height) == decoded.picture.size == (96, 64)
+        assert np.abs(np.asarray(decoded.picture).astype(int) - np.asarray(upright)).mean() < 4
+
+    def test_limit_holds(self, heif, monkeypatch):
+        heif.register_heif_opener()
+        data = encode(paint(96, 64), "HEIF")
+        monkeypatch.setattr(pictures, "MAX_PIXELS", 96 * 64 - 1)
+        with pytest.raises(PictureTooLargeError):
+            decode_picture(data, side=8)
+
+    @pytest.mark.parametrize("brand", [b"heic", b"mif1"])
+    def test_missing_package_is_named(self, brand, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pillow_heif", None)
+        data = b"\0\0\0\x14ftyp" + brand + b"\0\0\0\0heic" + bytes(50)
+        assert rejection(data) == "is a HEIC picture, which needs pillow-heif: pip install 'ordrank[heic]'"
+
+    def test_other_files_need_no_package(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pillow_heif", None)
+        assert open_picture(encode(paint(), "AVIF"), side=FULL).size == (90, 60)
+        assert rejection(b"\0\0\0\x14ftypmif1\0\0\0\0avif" + bytes(50)) == "is not a picture that can be read"
+
 
 class TestHostileFiles:
     def test_empty_file(self):
@@ -221,7 +327,10 @@ class TestHostileFiles:
     @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
     @pytest.mark.parametrize(("width", "height", "count"), [(20_000, 20_000, 400), (10_001, 10_000, 101)])
     def test_too_many_pixels_are_rejected_before_decoding(self, width, height, count):
-        assert rejection(png_of_size(width, height)) == f"has {count} million pixels, more than 100 million"
+        expected = (
+            f"has {count} million pixels, more than 100 million; make it smaller, or a JPEG that is not progressive"
+        )
+        assert rejection(png_of_size(width, height)) == expected
         assert width * height > MAX_PIXELS
 
     @pytest.mark.parametrize("format", ["JPEG", "PNG"])

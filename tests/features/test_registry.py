@@ -81,6 +81,37 @@ def test_a_network_needs_a_file():
         find_extractor("onnx")
 
 
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite2"])
+def test_pretrained_networks_have_no_options(name):
+    with pytest.raises(InputError, match=f"{name}:small is not understood: {name} has no options"):
+        find_extractor(f"{name}:small")
+
+
+@pytest.mark.parametrize("spec", ["timm", "timm:", "timm:@net.pth", "timm:resnet18@"])
+def test_a_timm_network_needs_a_name(spec):
+    with pytest.raises(InputError, match="write timm:NAME or timm:NAME@FILE"):
+        find_extractor(spec)
+
+
+class TestDevices:
+    def test_unknown_devices_are_rejected(self):
+        with pytest.raises(InputError, match="no device 'tpu'; there are cpu and cuda"):
+            find_extractor("pixels", device="tpu")
+
+    @pytest.mark.parametrize("spec", ["pixels", "hog:32"])
+    def test_only_networks_have_another_device(self, spec):
+        with pytest.raises(InputError, match="is computed on the CPU; the device cuda is for efficientnet-lite0"):
+            find_extractor(spec, device="cuda")
+
+    def test_networks_get_the_device(self, monkeypatch):
+        given = []
+        monkeypatch.setattr("ordrank.features.registry.OnnxNetwork", lambda *arguments: given.append(arguments))
+        monkeypatch.setattr("ordrank.features.registry.TimmNetwork", lambda *arguments: given.append(arguments))
+        for spec in ("onnx:net.onnx", "timm:resnet18", "timm:resnet18@net.pth"):
+            find_extractor(spec, device="cuda")
+        assert given == [("net.onnx", "cuda"), ("resnet18", None, "cuda"), ("resnet18", "net.pth", "cuda")]
+
+
 @pytest.mark.usefixtures("external")
 class TestOtherPackages:
     def test_options_are_the_text_after_the_colon(self):
@@ -91,7 +122,10 @@ class TestOtherPackages:
         assert find_extractor("pixels") == Pixels()
 
     def test_unknown_name_lists_the_known_ones(self):
-        with pytest.raises(InputError, match="no features called 'sift'; there are pixels, hog, onnx, Mean, Nameless"):
+        with pytest.raises(
+            InputError,
+            match=r"no features called 'sift'; there are pixels, hog, efficientnet-lite0, .*, Mean, Nameless",
+        ):
             find_extractor("sift:3")
 
     @pytest.mark.parametrize(("name", "part"), [("Nameless", "fingerprint"), ("WithoutExtract", "extract")])

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank.errors import InputError
-from ordrank.features.preprocessing import Preprocessing, read_preprocessing
+from ordrank.features._runtimes import import_onnxruntime, open_session, run_session
+from ordrank.features.preprocessing import METADATA_KEY, Preprocessing, parse_preprocessing, read_preprocessing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,49 +31,59 @@ class OnnxNetwork:
     Parameters
     ----------
     file : path
-        The network, with one input of pictures, and next to it a JSON file of the same name with its
-        :class:`~ordrank.features.preprocessing.Preprocessing`.
+        The network, with one input of pictures. Its :class:`~ordrank.features.preprocessing.Preprocessing` is the JSON
+        object in a file of the same name with the suffix ``.json``, or else in its metadata under
+        ``ordrank.preprocessing``.
+    device : str, default="cpu"
+        Or ``cuda``. Features are the same up to rounding.
     """
 
-    def __init__(self, file: str | os.PathLike[str]) -> None:
+    def __init__(self, file: str | os.PathLike[str], device: str = "cpu") -> None:
         self.file = Path(os.path.abspath(file))  # the name must work from any directory
         if not self.file.is_file():
             raise InputError(f"{self.file} does not exist: onnx:FILE names a network in the ONNX format")
-        settings = self.file.with_suffix(".json")
-        self._preprocessing = read_preprocessing(settings)
+        self.device = device
         self._digest = _digest(self.file)
+        settings = self.file.with_suffix(".json")
+        # The file wins, so that settings can be changed without exporting the network again.
+        self._preprocessing = read_preprocessing(settings) if settings.exists() else self._metadata(settings)
         self.name = f"onnx:{self.file}"
-        self.side = self._preprocessing.size
+        self.side = self._preprocessing.side
         self.dim = self._output_size()
         library = ".".join(_onnxruntime().__version__.split(".")[:2])
-        self.fingerprint = f"onnx;version={_VERSION};network={self._digest};settings={_digest(settings)}"
-        self.fingerprint += f";onnxruntime={library}"
+        given = _digest(settings) if settings.exists() else "metadata"
+        self.fingerprint = f"onnx;version={_VERSION};network={self._digest};settings={given};onnxruntime={library}"
 
     def extract(self, pictures: Sequence[Image]) -> NDArray[np.float32]:
         """Return features (n, dim) of upright RGB pictures."""
-        values = np.empty((len(pictures), self.dim), dtype=np.float32)
-        # One at a time: networks may have a fixed batch size, and results must not depend on the batch.
-        for row, picture in zip(values, pictures, strict=True):
-            row[:] = self._run(picture)
-        return values
+        if not pictures:
+            return np.empty((0, self.dim), dtype=np.float32)
+        return run_session(self._session(), pictures, self._preprocessing)
 
-    def _run(self, picture: Image) -> NDArray[np.float32]:
-        # A session cannot be pickled; each process opens its own, once.
-        session = _session(self.file, self._digest, self._preprocessing)
-        output = self._preprocessing.output or session.get_outputs()[0].name
-        (result,) = session.run([output], {session.get_inputs()[0].name: self._preprocessing.apply(picture)})
-        return np.asarray(result, dtype=np.float32).reshape(-1)
+    def _session(self) -> Any:
+        return _open(self.file, self._digest, self.device)
+
+    def _metadata(self, settings: Path) -> Preprocessing:
+        """Return the preprocessing in the metadata of the network."""
+        metadata = self._session().get_modelmeta().custom_metadata_map
+        if METADATA_KEY not in metadata:
+            raise InputError(
+                f"{settings} is missing, and {self.file.name} has no metadata {METADATA_KEY}: either specifies the "
+                'preprocessing of the network, such as {"size": 224, "mean": [0.485, 0.456, 0.406], '
+                '"std": [0.229, 0.224, 0.225], "scale": 255, "layout": "NCHW", "resize": "crop"}'
+            )
+        return parse_preprocessing(metadata[METADATA_KEY], f"{self.file}, {METADATA_KEY}")
 
     def _output_size(self) -> int:
         from PIL import Image
 
+        session, size = self._session(), self._preprocessing.size
+        _check_signature(self.file, session, self._preprocessing)
         try:
-            dim = len(self._run(Image.new("RGB", (self.side, self.side))))
-        except InputError:
-            raise
+            dim = len(run_session(session, [Image.new("RGB", (size, size))], self._preprocessing)[0])
         except Exception as error:
             raise InputError(
-                f"{self.file} does not run on a picture preprocessed as its JSON file specifies: {error}"
+                f"{self.file} does not run on a picture preprocessed as its JSON file or metadata specify: {error}"
             ) from error
         if dim == 0:
             raise InputError(f"{self.file} returns no values for a picture")
@@ -81,19 +91,17 @@ class OnnxNetwork:
 
 
 @lru_cache(maxsize=2)
-def _session(file: Path, digest: str, preprocessing: Preprocessing) -> Any:
+def _open(file: Path, digest: str, device: str) -> Any:
+    """Open a network; a session cannot be pickled, so that each process opens its own."""
     runtime = _onnxruntime()
     if _digest(file) != digest:
         raise InputError(f"{file} has changed while it was in use")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # one process per core
-    options.log_severity_level = 3
     try:
-        session = runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        return open_session(runtime, str(file), device)
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"{file} cannot be loaded as a network: {error}") from error
-    _check_signature(file, session, preprocessing)
-    return session
 
 
 def _check_signature(file: Path, session: Any, preprocessing: Preprocessing) -> None:
@@ -124,7 +132,4 @@ def _digest(file: Path) -> str:
 
 
 def _onnxruntime() -> Any:
-    try:
-        return import_module("onnxruntime")
-    except ImportError:
-        raise InputError("onnx:FILE needs onnxruntime: pip install 'ordrank[onnx]'") from None
+    return import_onnxruntime("onnx:FILE", "onnx")

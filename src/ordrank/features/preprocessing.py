@@ -1,10 +1,11 @@
-"""Preprocessing of pictures for a network, read from the JSON file next to it."""
+"""Preprocessing of pictures for a network, as its JSON file or its metadata specify."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,14 @@ from ordrank.errors import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+METADATA_KEY = "ordrank.preprocessing"  # of the metadata of a network in the ONNX format
 _MAX_SIZE = 4096
 _MAX_NUMBER = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Resize a picture and normalise it, ``(values / scale - mean) / std``."""
+    """Cut a picture to its centre, resize it and normalise it, ``(values / scale - mean) / std``."""
 
     size: int  # input height and width of the network
     mean: tuple[float, float, float]
@@ -31,43 +33,63 @@ class Preprocessing:
     layout: str = "NCHW"  # or "NHWC"
     resize: str = "crop"  # the centre square, or "stretch" without keeping the aspect ratio
     output: str | None = None  # output of the network; the first by default
+    interpolation: str = "bilinear"  # or "bicubic"
+    crop_fraction: float = 1.0  # of either side that is kept, around the centre
+
+    @property
+    def side(self) -> int:
+        """Length that the shorter side of a picture needs, so that none is enlarged because it was downsampled."""
+        return math.ceil(self.size / self.crop_fraction)
+
+    def to_json(self) -> str:
+        """Return the JSON object that :func:`parse_preprocessing` reads."""
+        return json.dumps({key: value for key, value in asdict(self).items() if value is not None})
 
     def apply(self, picture: Image) -> NDArray[np.float32]:
         """Return an RGB picture as a batch of one, (1, 3, size, size) or (1, size, size, 3)."""
         from PIL.Image import Resampling
 
-        square = picture.resize((self.size, self.size), Resampling.BILINEAR, box=self._box(picture))
+        square = picture.resize((self.size, self.size), Resampling[self.interpolation.upper()], box=self._box(picture))
+        pixels, table = np.asarray(square), self._table()
+        values = np.empty((1, 3, self.size, self.size), dtype=np.float32)
+        for channel in range(3):
+            table[channel].take(pixels[..., channel], out=values[0, channel], mode="clip")  # other modes buffer `out`
+        return values if self.layout == "NCHW" else np.ascontiguousarray(np.moveaxis(values, 1, 3))
+
+    def _table(self) -> NDArray[np.float32]:
+        """Return the normalised values (3, 256) of all pixel values: looking them up is faster than computing them."""
         mean, std = np.array([self.mean, self.std], dtype=np.float32)
-        values = (np.asarray(square, dtype=np.float32) / np.float32(self.scale) - mean) / std
-        if self.layout == "NCHW":
-            values = np.moveaxis(values, 2, 0)
-        return np.ascontiguousarray(values[None], dtype=np.float32)
+        levels = np.arange(256, dtype=np.float32) / np.float32(self.scale)
+        return np.ascontiguousarray(((levels[:, None] - mean) / std).T)
 
     def _box(self, picture: Image) -> tuple[float, float, float, float]:
         width, height = picture.size
-        if self.resize == "stretch":
-            return (0, 0, width, height)
-        side = min(width, height)
-        left, top = (width - side) / 2, (height - side) / 2
-        return (left, top, left + side, top + side)
+        inner = [self.crop_fraction * length for length in picture.size]
+        if self.resize == "crop":
+            inner = [min(inner)] * 2
+        left, top = (width - inner[0]) / 2, (height - inner[1]) / 2
+        return (left, top, left + inner[0], top + inner[1])
 
 
 def read_preprocessing(file: Path) -> Preprocessing:
     """Read the JSON file of a network; raise InputError naming the invalid key."""
     try:
-        given = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(
-            f"{file} is missing: it specifies the preprocessing of the network, such as "
-            '{"size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "scale": 255, '
-            '"layout": "NCHW", "resize": "crop"}'
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
         raise InputError(f"{file} cannot be read as JSON: {error}") from None
-    return _checked(file, given)
+    return parse_preprocessing(text, str(file))
 
 
-def _checked(file: Path, given: Any) -> Preprocessing:
+def parse_preprocessing(text: str, source: str) -> Preprocessing:
+    """Parse the JSON object of a network; raise InputError that begins with ``source`` and names the invalid key."""
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source} cannot be read as JSON: {error}") from None
+    return _checked(source, given)
+
+
+def _checked(file: str, given: Any) -> Preprocessing:
     if not isinstance(given, dict):
         raise InputError(f"{file} must hold one JSON object with the keys size, mean and std")
     known = [field.name for field in fields(Preprocessing)]
@@ -99,4 +121,6 @@ _VALID: dict[str, tuple[Callable[[Any], bool], str]] = {
     "layout": (lambda value: value in ("NCHW", "NHWC"), "NCHW or NHWC"),
     "resize": (lambda value: value in ("crop", "stretch"), "crop or stretch"),
     "output": (lambda value: isinstance(value, str), "the name of an output"),
+    "interpolation": (lambda value: value in ("bilinear", "bicubic"), "bilinear or bicubic"),
+    "crop_fraction": (lambda value: _is_number(value) and 0.1 <= value <= 1, "a number from 0.1 to 1"),
 }

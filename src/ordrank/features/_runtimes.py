@@ -1,0 +1,105 @@
+"""Networks in onnxruntime and PyTorch: opening them on a device, and running them on pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank.errors import InputError
+from ordrank.features.preprocessing import Preprocessing
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_CUDA = "CUDAExecutionProvider"
+_GPU_BATCH = 32
+_NO_GPU = (
+    "device cuda needs an NVIDIA GPU and onnxruntime-gpu in place of onnxruntime (pip uninstall onnxruntime, then pip "
+    "install onnxruntime-gpu); {reason}; or use the device cpu"
+)
+
+
+def import_onnxruntime(user: str, extra: str) -> Any:
+    """Return the module; raise InputError that says what needs it if it is missing."""
+    try:
+        return import_module("onnxruntime")
+    except ImportError:
+        raise InputError(f"{user} needs onnxruntime: pip install 'ordrank[{extra}]'") from None
+
+
+def open_session(runtime: Any, network: str | bytes, device: str) -> Any:
+    """Open a network, a file name or the content of a file, with one thread: pictures are read by a process per core.
+
+    Raise InputError if the device cannot be used. Errors of onnxruntime about the network are passed on.
+    """
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    if device == "cpu":
+        return runtime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
+    if not has_cuda(runtime):
+        raise InputError(_NO_GPU.format(reason="this onnxruntime has none"))
+    # Without TF32, whose products have 10 bits, features are those of the CPU up to rounding.
+    session = runtime.InferenceSession(network, options, providers=[(_CUDA, {"use_tf32": "0"})])
+    if _CUDA not in session.get_providers():  # it falls back to the CPU without an error
+        raise InputError(_NO_GPU.format(reason="here it cannot use one"))
+    return session
+
+
+def has_cuda(runtime: Any) -> bool:
+    """Return whether this onnxruntime was built for GPUs."""
+    return _CUDA in runtime.get_available_providers()
+
+
+def run_session(session: Any, pictures: Sequence[Image], preprocessing: Preprocessing) -> NDArray[np.float32]:
+    """Return the flattened outputs (n, dim) of a network for upright RGB pictures, of which there is at least one."""
+    (inputs,) = session.get_inputs()
+    output = preprocessing.output or session.get_outputs()[0].name
+    is_fixed = isinstance(inputs.shape[0], int)
+    batch_size = 1 if is_fixed or _CUDA not in session.get_providers() else _GPU_BATCH
+    return _run(lambda batch: session.run([output], {inputs.name: batch})[0], pictures, preprocessing, batch_size)
+
+
+def check_torch_device(device: str) -> None:
+    """Raise InputError if PyTorch cannot use a device."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("device cuda needs an NVIDIA GPU and a CUDA build of PyTorch; or use the device cpu")
+
+
+def run_module(module: Any, pictures: Sequence[Image], preprocessing: Preprocessing) -> NDArray[np.float32]:
+    """Return the flattened outputs (n, dim) of a module for upright RGB pictures, of which there is at least one."""
+    import torch
+
+    device = next(module.parameters()).device
+
+    def forward(batch: NDArray[np.float32]) -> NDArray[np.float32]:
+        values: NDArray[np.float32] = module(torch.from_numpy(batch).to(device)).cpu().numpy()
+        return values
+
+    # Without TF32, whose products have 10 bits, features of a GPU are those of the CPU up to rounding.
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        return _run(forward, pictures, preprocessing, 1 if device.type == "cpu" else _GPU_BATCH)
+
+
+def _run(
+    forward: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+    pictures: Sequence[Image],
+    preprocessing: Preprocessing,
+    batch_size: int,
+) -> NDArray[np.float32]:
+    """Preprocess pictures and run a network on them.
+
+    On a CPU the batch size is one: larger batches are no faster, and results would depend on them in the last digits.
+    """
+    rows = []
+    for start in range(0, len(pictures), batch_size):
+        batch = [preprocessing.apply(picture) for picture in pictures[start : start + batch_size]]
+        result = forward(batch[0] if batch_size == 1 else np.concatenate(batch))
+        rows.append(np.asarray(result, dtype=np.float32).reshape(len(batch), -1))
+    return np.concatenate(rows)
