@@ -8,7 +8,7 @@ import pytest
 
 from ordrank.collection.reports import Evaluation
 from ordrank.collection.types import GradeProbability, RankResult
-from tests.cli.running import document, done, failed, paint
+from tests.cli.running import document, done, failed, paint, run, write_folder
 
 
 class TestRank:
@@ -73,8 +73,8 @@ class TestRank:
         assert limits[1] in failed("rank", made[0] / "collection", "p005.png", *limits)
 
     def test_probability_of_the_estimated_grade_is_always_shown(self, capsys):
-        from ordrank.cli.collection import screen
         from ordrank.cli.tables import show_results
+        from ordrank.cli.terminal import screen
 
         for least in (0.01, 0.0):  # the median lies between the likely grades on both sides
             grades = tuple(GradeProbability(str(i), least if i == 7 else 1 / 15) for i in range(15))
@@ -93,6 +93,18 @@ class TestRank:
         assert "mild, moderate, severe" in failed("rank", named, "p005.png", "--from", "worst")
 
 
+class TestManyQueries:
+    def test_files_are_read_with_progress_on_standard_error(self, made, tmp_path):
+        write_folder(tmp_path / "new", count=4, first=100)
+        files = sorted((tmp_path / "new").iterdir())
+        result = run("rank", made[0] / "collection", *files)
+        assert result.stderr == "reading 4 pictures …\n"
+        printed = "".join(result.stdout.split())  # long paths are folded
+        assert [printed.count(f"{file}estimatedgrade") for file in files] == [1] * 4
+        assert run("rank", made[0] / "collection", files[0]).stderr == ""
+        assert run("rank", made[0] / "collection", *files, "--json").stderr == ""
+
+
 class TestEvaluate:
     def test_scores_and_confusion_matrix_are_printed(self, made):
         text = done("evaluate", made[0] / "collection", "--folds", "3")
@@ -106,12 +118,41 @@ class TestEvaluate:
         assert found["mae"] < found["mae_median"]
         assert sum(map(sum, found["confusion"])) == 30
 
+    def test_pictures_from_outside_are_scored(self, made, tmp_path):
+        write_folder(tmp_path / "new", count=12, first=100, table=tmp_path / "new.csv")
+        paint(0, 0).save(tmp_path / "new" / "copy.png")  # as p000.png
+        (tmp_path / "new" / "bad.png").write_text("no picture")
+        with (tmp_path / "new.csv").open("a") as stream:
+            stream.write("copy.png,0\nbad.png,1\n")
+        options = ("--pictures", tmp_path / "new", "--labels", tmp_path / "new.csv")
+        result = run("evaluate", made[0] / "collection", *options)
+        assert "bad.png: is not a picture that can be read" in result.stderr
+        for part in ("10 graded pictures from outside the collection", "Verdict: ", "±"):
+            assert (part in result.stdout) == (part != "±")
+        assert "1 picture is in the collection too and not scored, first copy.png" in result.stdout
+        found = document("evaluate", made[0] / "collection", *options)
+        assert (found["pictures"], found["folds"], found["mae_std"], found["in_collection"]) == (
+            10,
+            0,
+            None,
+            ["copy.png"],
+        )
+        assert found["read"]["bad"][0]["name"] == "bad.png"
+        assert found["mae"] < found["mae_median"]
+
+    @pytest.mark.parametrize(
+        "options",
+        [("--labels", "x.csv"), ("--skip-bad",), ("--pictures", "x", "--folds", "3"), ("--pictures", "x", "--plain")],
+    )
+    def test_options_of_the_other_kind_of_evaluation_exit_with_2(self, made, options):
+        assert run("evaluate", made[0] / "collection", *options).exit_code == 2
+
     def test_too_many_folds_are_reported_in_one_sentence(self, made):
         assert "20 folds need at least 40" in failed("evaluate", made[0] / "collection", "--folds", "20")
 
     def test_tables_for_many_grades(self, capsys):
-        from ordrank.cli.collection import screen
         from ordrank.cli.tables import show_confusion, show_scores
+        from ordrank.cli.terminal import screen
 
         for count, expected in ((20, "mean error"), (21, "21 grades are too many")):
             grades, ones = tuple(map(str, range(count))), tuple(np.eye(count, dtype=int).tolist())

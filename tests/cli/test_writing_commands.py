@@ -18,7 +18,7 @@ class TestFit:
         assert "is trained" in text
         assert "36: 30 with a grade, 6 without" in text
         assert "36 read, 0 known and unchanged" in text
-        assert re.search(r"error +\d.* mean absolute error, leave-one-out", text)
+        assert re.search(r"error +\d.* mean absolute error, leave-one-out; optimistic for so few\s+grades", text)
         assert re.search(r"order +(Gaussian kernel|linear map)", text)
 
     def test_fit_prints_its_stages_on_standard_error(self, made):
@@ -64,8 +64,9 @@ class TestFit:
         from ordrank.cli.tables import import_facts, model_facts
         from ordrank.collection.reports import ImportReport
 
-        facts = import_facts(ImportReport(read=1, missing=1, regraded=1))
+        facts = import_facts(ImportReport(read=1, missing=1, regraded=1, not_found=("a.jpg",)))
         assert facts["grades"] == "1 grade changed"
+        assert facts["table"] == "1 line skipped, whose picture is missing"
         assert facts["missing"].startswith("1 picture of the collection is not in this folder; it is kept")
         model = {"kernel": "linear", "alpha": 1.0, "nu": 0.0, "weights": "distance", "locality": 0.5}
         assert model_facts(model | {"votes": 1})["votes"] == "of the nearest graded picture"
@@ -80,6 +81,35 @@ class TestFit:
         assert not (tmp_path / "new").exists()
         assert run("add", tmp_path, tmp_path, "--jobs", jobs).exit_code == 2
 
+    def test_folders_are_the_grades_without_a_csv_file(self, tmp_path):
+        for i in range(24):
+            folder = tmp_path / "pictures" / ("mild", "moderate", "severe", "ungraded")[i % 4]
+            folder.mkdir(parents=True, exist_ok=True)
+            paint(i % 4, i).save(folder / f"{i}.png")
+        options = ("--features", "pixels:4", "--out", tmp_path / "new")
+        error = failed("fit", tmp_path / "pictures", *options)
+        assert "'mild', 'moderate', 'severe' are not numbers; name grades that are words with --order" in error
+        result = run("fit", tmp_path / "pictures", "--order", "mild,moderate,severe", *options)
+        assert "24: 18 with a grade, 6 without" in result.stdout
+        assert result.stderr.splitlines()[0] == "grading by folder: mild, moderate, severe …"
+
+    def test_lines_of_missing_pictures_are_skipped_on_request(self, made, tmp_path):
+        table = tmp_path / "t.csv"
+        table.write_text((made[0] / "grades.csv").read_text() + "p900.png,1\nx/p901.png,2\n")
+        options = ("--labels", table, "--features", "pixels:4", "--out", tmp_path / "new")
+        for strict in ((), ("--strict",)):
+            error = failed("fit", made[0] / "pictures", *options, *strict)
+            assert "line 32: 'p900.png' is not among the pictures" in error
+            assert "--skip-bad" in error
+        result = run("fit", made[0] / "pictures", *options, "--skip-bad")
+        assert "2 lines skipped, whose pictures are missing" in result.stdout
+        assert result.stderr.splitlines()[-2:] == [
+            "p900.png: is in the CSV file, but not among the pictures",
+            "x/p901.png: is in the CSV file, but not among the pictures",
+        ]
+        found = document("add", tmp_path / "new", made[0] / "pictures", "--labels", table, "--skip-bad")
+        assert found["not_found"] == ["p900.png", "x/p901.png"]
+
     def test_a_new_collection_needs_pictures_and_grades(self, made, tmp_path):
         assert "name the folder of pictures" in failed("fit", "--out", tmp_path / "new")
         assert "--labels" in failed("fit", made[0] / "pictures", "--out", tmp_path / "new")
@@ -93,14 +123,25 @@ class TestFit:
         options = ("--labels", made[0] / "grades.csv", "--out", tmp_path / "new")
         assert "at least two names" in failed("fit", made[0] / "pictures", "--order", "a", *options)
 
-    def test_other_features_need_another_directory(self, collection):
-        assert "holds features of pixels:8, not of hog" in failed("fit", "--features", "hog", "--out", collection)
+    def test_features_are_switched(self, collection):
+        done("fit", "--features", "hog:16", "--out", collection)
+        assert "hog:16" in done("info", collection)
 
     def test_unknown_features_are_reported(self, made, tmp_path):
         options = ("--labels", made[0] / "grades.csv", "--features", "magic", "--out", tmp_path / "new")
-        assert "no features called 'magic'; there are pixels, hog, onnx" in failed(
+        assert "no features called 'magic'; there are pixels, hog, efficientnet-lite0" in failed(
             "fit", made[0] / "pictures", *options
         )
+
+    @pytest.mark.parametrize(
+        ("device", "sentence"), [("cuda", "pixels is computed on the CPU"), ("gpu", "no device 'gpu'")]
+    )
+    def test_wrong_devices_are_reported(self, made, collection, tmp_path, device, sentence):
+        labels, out = ("--labels", made[0] / "grades.csv"), ("--out", tmp_path / "new")
+        options = (*labels, "--features", "pixels", "--device", device, *out)
+        assert sentence in failed("fit", made[0] / "pictures", *options)
+        assert not (tmp_path / "new").exists()
+        assert sentence in failed("add", collection, made[0] / "pictures", "--device", device)
 
     def test_process_that_is_writing_is_reported(self, collection):
         from ordrank.collection.writer_lock import writer_lock
@@ -117,13 +158,13 @@ BAD_CSV_FILES = {
         "file,grade\np000.png,1\np001.png,2\np000.png,2\n",
         ["line 4: 'p000.png' has grade '2' here and grade '1' in line 2"],
     ),
-    "blank": ("file,grade\np000.png,1\np001.png,\n", ["line 3: 'p001.png' has no grade"]),
+    "blank": ("file,grade\np000.png,\np001.png,\n", ["no line has a grade: an order needs two different grades"]),
     "not a number": ("file,grade\np000.png,1\np001.png,severe\n", ["line 3: grade 'severe'", "--order"]),
     "wrong delimiter": ("file|grade\np000.png|1\n", ["no column 'file' and no column 'grade'", "commas"]),
     "one grade": ("file,grade\np000.png,1\np001.png,1\n", ["an order needs two different grades"]),
     "everything": (
-        "file,grade\np000.png,1\nnope.png,2\np001.png,\np002.png,x\np003.png,1,2\n",
-        ["has 4 problems", "line 3: 'nope", "line 4: 'p001", "line 5: grade 'x'", "line 6: has 3 cells"],
+        "file,grade\np000.png,1\nnope.png,2\np002.png,x\np003.png,1,2\n",
+        ["has 3 problems", "line 3: 'nope", "line 4: grade 'x'", "line 5: has 3 cells", "--skip-bad"],
     ),
 }
 
@@ -201,6 +242,33 @@ class TestAddAndRemove:
             "removed": 1,
             "left": 33,
         }
+
+    def test_remove_takes_patterns_and_says_how_many(self, collection):
+        assert "no picture whose name matches 'q*'" in failed("remove", collection, "q*")
+        assert "10 removed" in done("remove", collection, "p01?.png")
+        assert document("remove", collection, "p*.png")["removed"] == 26
+
+    def test_info_says_what_waits_for_training(self, made, collection, tmp_path):
+        assert "since;" not in done("info", collection)
+        write_folder(tmp_path / "more", count=6, first=100)
+        done("add", collection, tmp_path / "more")
+        text = " ".join(done("info", collection).split())
+        assert "6 pictures added since; `ordrank fit --out" in text
+        (tmp_path / "t.csv").write_text("file,grade\np000.png,2\n")
+        done("add", collection, made[0] / "pictures", "--labels", tmp_path / "t.csv")
+        done("remove", collection, "p100.png")
+        found = document("info", collection)
+        assert (found["added"], found["changed"], found["not_embedded"]) == (5, 1, 0)
+        assert "5 pictures added and 1 grade changed since" in " ".join(done("info", collection).split())
+        done("fit", "--out", collection)
+        assert "since;" not in done("info", collection)
+
+    def test_groups_of_added_pictures_are_counted(self, collection, tmp_path):
+        write_folder(tmp_path / "more", count=6, first=100)
+        lines = "".join(f"p{i}.png,1,{i % 2}\n" for i in range(100, 106))
+        (tmp_path / "t.csv").write_text(f"file,grade,person\n{lines}")
+        done("add", collection, tmp_path / "more", "--labels", tmp_path / "t.csv", "--groups", "person")
+        assert document("info", collection)["groups"] == 2
 
     def test_remove_suggests_a_similar_name(self, collection):
         assert "did you mean 'p005.png'?" in failed("remove", collection, "p005.pgn")

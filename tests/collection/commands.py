@@ -10,7 +10,7 @@ def fit(images, directory, **options):
     """Create a collection, or train one again, as the command line does."""
     if Collection.exists(directory):
         return Collection.open(directory).fit(images, **options)
-    return Collection.create(directory, images, **options).fit_report
+    return Collection.create(directory, images, **{"features": "pixels", **options}).fit_report
 
 
 def add(directory, images, **options):

@@ -36,7 +36,7 @@ def test_a_page_needs_a_positive_limit_and_no_negative_offset(collection, argume
 def test_a_range_of_grades_is_checked_before_queries_are_read(
     collection, tmp_path, monkeypatch, lowest, highest, workers
 ):
-    monkeypatch.setattr(queries, "read_query", lambda *_, **__: pytest.fail("the query was read"))
+    monkeypatch.setattr(queries, "read_pictures", lambda *_, **__: pytest.fail("the query was read"))
     monkeypatch.setattr("ordrank.collection.dask.connected", lambda *_: pytest.fail("a cluster was started"))
     draw(60).save(tmp_path / "new.png")
     with pytest.raises(InputError, match="grade"):
@@ -73,5 +73,5 @@ class TestOrder:
             parse_order(order)
 
     def test_an_order_without_labels_is_rejected(self, collection):
-        with pytest.raises(InputError, match="labels"):
+        with pytest.raises(InputError, match="name their CSV file with --labels"):
             collection.fit(order=["low", "high"])

@@ -122,7 +122,7 @@ class TestDatabase:
     def test_other_format_is_rejected(self, trained, format):
         write(trained, "UPDATE meta SET value = ? WHERE key = 'format'", format)
         message = error_of_readers(trained, mentions=trained)
-        assert f"has the format {format}, this version of ordrank reads 3" in message
+        assert f"has the format {format}, this version of ordrank reads 4" in message
         assert "create it again" in message
 
     @pytest.mark.parametrize("text", [b"", b"x", b"file,grade\n" * 1000, bytes(8192)], ids=len)
@@ -176,7 +176,7 @@ class TestDatabase:
         assert "is damaged" in error_of_rank(trained)
         snapshot = take_snapshot(trained, load_vectors=False)  # as for a search on a cluster
         with Collection.open(trained) as opened, pytest.raises(CollectionError, match="is damaged"):
-            opened._queries.embed(snapshot, "005.png")
+            opened._queries.embed(snapshot, ["005.png"])
 
     @pytest.mark.parametrize("column", ["lowest", "highest"])
     def test_values_that_are_no_numbers_are_reported_everywhere(self, trained, column, tmp_path):

@@ -117,10 +117,10 @@ def test_ranking_survives_a_killed_worker(searched, killable_client, tmp_path):
 def test_concurrent_change_is_reported(searched, client, monkeypatch):
     original = QueryReader.embed
 
-    def change(self, snapshot, query):
+    def change(self, snapshot, queries, **options):
         with write_store(searched / "c") as store:
             store.set_estimates([], np.empty((0, 3)))
-        return original(self, snapshot, query)
+        return original(self, snapshot, queries, **options)
 
     monkeypatch.setattr(QueryReader, "embed", change)
     message = failed("rank", searched / "c", "p003.png", "--scheduler", client.scheduler.address)

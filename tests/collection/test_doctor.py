@@ -1,45 +1,35 @@
 """Grades that are probably wrong, near copies and odd pictures are found, and nothing is changed."""
 
+import gc
 import json
+import shutil
+import weakref
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from ordrank import Collection
 from ordrank.collection.doctor import suspicion
-from ordrank.collection.reports import advice_for, is_poor, verdict
-from ordrank.datasets import make_fruit
+from ordrank.collection.reports import PictureGrade, advice_for, is_poor, verdict
 from ordrank.errors import CollectionError
 from tests.cli.running import document, done
 from tests.collection.pictures import content
-
-N = 150
-FALSE = {10: 3, 31: 4, 52: 0, 73: 0, 94: 1, 111: 4}  # given instead of i % 5
+from tests.collection.spoiled import FALSE, create_spoiled
 
 
 @pytest.fixture(scope="module")
 def examined(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("doctor")
-    (folder / "pictures").mkdir()
-    fruit = make_fruit(N, size=32)
-    for i, image in enumerate(fruit.images):
-        Image.fromarray(image).save(folder / "pictures" / f"{i:03d}.png")
-    copied = fruit.images[20].astype(int)
-    copied[0, 0] = (copied[0, 0] + 3) % 256
-    Image.fromarray(copied.astype(np.uint8)).save(folder / "pictures" / "copy.png")
-    # Far from every fruit, and with room for it in the principal components.
-    for i in range(3):
-        stripes = np.zeros((32, 32, 3), dtype=np.uint8)
-        stripes[:, (np.arange(32) // 8 + i) % 2 == 0] = (255, 0, 255)
-        Image.fromarray(stripes).save(folder / "pictures" / f"odd{i}.png")
-    grades = {f"{i:03d}.png": FALSE.get(i, int(fruit.grade[i])) for i in range(N)}
-    grades["copy.png"] = (int(fruit.grade[20]) + 2) % 5
-    collection = Collection.create(folder / "c", folder / "pictures", grades, features="pixels:8", n_jobs=1)
-    before = content(folder / "c")
+    collection = create_spoiled(tmp_path_factory.mktemp("doctor"))
+    before = content(collection.directory)
     report = collection.doctor()
-    assert content(folder / "c") == before
-    return folder / "c", report
+    assert content(collection.directory) == before
+    return collection.directory, report
+
+
+@pytest.fixture
+def changeable(examined, tmp_path):
+    """A copy of the collection that the test may change."""
+    return Collection.open(shutil.copytree(examined[0], tmp_path / "collection"))
 
 
 def test_falsified_grades_are_listed_first_with_the_pictures_that_say_so(examined):
@@ -57,12 +47,64 @@ def test_falsified_grades_are_listed_first_with_the_pictures_that_say_so(examine
 
 def test_near_copies_and_odd_pictures_are_listed(examined):
     _, report = examined
-    assert {"020.png", "copy.png"} in [{copy.first, copy.second} for copy in report.near_copies]
-    copy = next(copy for copy in report.near_copies if "copy.png" in (copy.first, copy.second))
+    copy = next(copy for copy in report.near_copies if "copy.png" in (copy.first.name, copy.second.name))
+    assert {copy.first.name, copy.second.name} == {"020.png", "copy.png"}
     assert copy.relative_distance < 0.2
-    assert copy.grades[0] != copy.grades[1]
+    assert copy.has_different_grades
     assert not copy.leaks  # no groups are named
     assert report.advice
+
+
+def test_every_listed_picture_has_its_id_and_its_given_grade(examined):
+    directory, report = examined
+    copies = [picture for copy in report.near_copies for picture in (copy.first, copy.second)]
+    neighbors = [picture for suspect in report.suspects for picture in suspect.neighbors]
+    with Collection.open(directory) as collection:
+        for listed in (*report.suspects, *copies, *neighbors, *report.novel):
+            found = collection.picture(listed.id)
+            assert (listed.name, listed.grade) == (found.name, found.grade)
+    assert {type(picture) for picture in (*copies, *neighbors)} == {PictureGrade}
+
+
+def test_a_corrected_grade_is_not_suspect_any_more(changeable):
+    with changeable as collection:
+        first = collection.doctor().suspects[0]
+        collection.grade(first.id, first.estimate)
+        assert first.id not in [suspect.id for suspect in collection.doctor().suspects]
+        collection.undo()
+        assert collection.doctor().suspects[0] == first
+
+
+def test_a_collection_is_examined_once_after_each_change(changeable):
+    stages = []
+    with changeable as collection:
+        report = collection.doctor()
+        assert collection.doctor(progress=lambda *step: stages.append(step)) is report
+        assert not stages
+        with Collection.open(collection.directory) as other:
+            other.grade("000.png", 4)
+        changed = collection.doctor(progress=lambda *step: stages.append(step))
+        assert stages
+        assert "000.png" in [suspect.name for suspect in changed.suspects]
+
+
+def test_a_report_does_not_keep_replaced_snapshots_in_memory(changeable):
+    with changeable as collection:
+        collection.doctor()
+        snapshot = weakref.ref(collection._live.snapshot)
+        collection.grade("000.png", 4)
+        gc.collect()
+        assert snapshot() is None
+
+
+def test_an_examination_ends_with_the_exception_of_its_progress(changeable):
+    def stop(*step):
+        raise InterruptedError
+
+    with changeable as collection:
+        with pytest.raises(InterruptedError):
+            collection.doctor(progress=stop)
+        assert collection.doctor().suspects  # the next one starts afresh
 
 
 def test_command_prints_tables_and_json(examined):

@@ -181,13 +181,6 @@ class TestRejectedFits:
         fitted = fit(pictures, tmp_path / "c", labels=four, n_jobs=1)
         assert (fitted.pictures, fitted.graded, fitted.imported.known) == (39, 3, 39)
 
-    def test_other_features_need_another_directory(self, trained, drawn):
-        before = content(trained)
-        with pytest.raises(CollectionError, match="holds features of pixels:4, not of hog; use another directory"):
-            fit(drawn / "pictures", trained, features="hog")
-        assert content(trained) == before
-        fit(None, trained, features="pixels:4")
-
     def test_another_order_needs_another_directory(self, trained, drawn, tmp_path):
         words = {"labels": drawn / "grades.csv", "order": ("mild", "severe")}
         with pytest.raises(CollectionError, match="holds numbers; another order needs another directory"):
@@ -293,7 +286,41 @@ def test_new_collection_needs_two_grades_before_anything_is_read(drawn, tmp_path
     assert not (tmp_path / "c").exists()
 
 
+class TestMissingPictures:
+    @pytest.fixture
+    def labels(self, tmp_path):
+        return write_grades(tmp_path / "g.csv", [f"{number:03d}.png" for number in range(42)])
+
+    @pytest.mark.parametrize("strict", [None, True])
+    def test_lines_without_pictures_are_an_error_that_names_them(self, drawn, labels, tmp_path, strict):
+        with pytest.raises(GradesError, match=r"(?s)line 42: '040\.png' is not among .*line 43: .*--skip-bad"):
+            fit(drawn / "pictures", tmp_path / "c", labels=labels, strict=strict, n_jobs=1)
+        assert not (tmp_path / "c").exists()
+
+    def test_lines_without_pictures_are_skipped_and_counted(self, drawn, labels, tmp_path):
+        fitted = fit(drawn / "pictures", tmp_path / "c", labels=labels, strict=False, features="pixels:2", n_jobs=1)
+        assert (fitted.graded, fitted.imported.not_found) == (40, ("040.png", "041.png"))
+        added = add(tmp_path / "c", drawn / "pictures", labels=labels, strict=False, n_jobs=1)
+        assert added.not_found == ("040.png", "041.png")
+        with pytest.raises(GradesError):
+            add(tmp_path / "c", drawn / "pictures", labels=labels, n_jobs=1)
+
+    def test_names_of_a_mapping_are_skipped_too(self, trained):
+        labels = {"000.png": 1, "none.png": 2}
+        assert fit(None, trained, labels=labels, strict=False).imported.not_found == ("none.png",)
+        assert column(trained, "grade")["000.png"] == 1
+        for wrong in ({"labels": labels}, {"labels": {"none.png": 2}, "strict": False}):
+            with pytest.raises(InputError, match=r"labels name 1 picture that is not .*first 'none\.png'"):
+                fit(None, trained, **wrong)
+
+
 class TestChangedGrades:
+    def test_blank_grades_leave_grades_as_they_are(self, trained, drawn, tmp_path):
+        before = column(trained, "grade")
+        blank = write_grades(tmp_path / "g.csv", ["000.png", "001.png", "002.png"], grade=lambda name: "")
+        assert fit(drawn / "pictures", trained, labels=blank, n_jobs=1).imported.regraded == 0
+        assert column(trained, "grade") == before
+
     def test_equal_grades_are_rejected_and_change_nothing(self, trained, drawn, tmp_path):
         before = column(trained, "grade")
         graded = [name for name, grade in before.items() if grade is not None]

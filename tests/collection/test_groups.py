@@ -87,3 +87,32 @@ def test_pictures_without_a_group_are_alone():
     assert codes[0] == codes[2]
     assert len(set(codes.tolist())) == 3
     assert groups.largest == 2
+
+
+def test_added_pictures_have_groups_and_get_no_votes_of_their_own(drawn):
+    collection = create(drawn, group_column="person")
+    draw_files(drawn / "more", range(60, 64))
+    (drawn / "more.csv").write_text("file,grade,person\n060.png,0,p0\n061.png,1,p60\n062.png,,p0\n063.png,,\n")
+    collection.add(drawn / "more", drawn / "more.csv", group_column="person", n_jobs=1)
+    groups = column(drawn / "c", "subject")
+    assert {name: groups[name] for name in ("060.png", "061.png", "062.png", "063.png")} == {
+        "060.png": "p0",
+        "061.png": "p60",
+        "062.png": "p0",
+        "063.png": None,
+    }
+    snapshot = collection._live.current()
+    for name in ("060.png", "062.png"):
+        row = snapshot.row_of(name)
+        picture = snapshot.images.ids[[row]]
+        found = snapshot.searcher.estimator.estimate(snapshot.space.vector(row)[None], picture)
+        assert found.values[0] == snapshot.estimates[row]
+        assert not (snapshot.groups.of(found.nearest[0]) == snapshot.groups.of(picture)).any()
+
+
+def test_groups_of_added_pictures_need_a_csv_file(drawn):
+    collection = create(drawn)
+    with pytest.raises(InputError, match="groups are a column of the CSV file"):
+        collection.add(drawn / "pictures", group_column="person")
+    with pytest.raises(InputError, match="give that file instead of a mapping"):
+        collection.add(drawn / "pictures", {"000.png": 1}, group_column="person")

@@ -3,11 +3,14 @@
 import base64
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from ordrank import Collection
 from ordrank.collection.html_report import GENERATOR, MAX_ROWS, render_report
 from ordrank.collection.types import GradeProbability, RankedPicture, RankResult
+from tests.collection.pictures import draw
 
 JPEG = b"\xff\xd8 never decoded \xff\xd9"
 NASTY = "<script>alert(1)</script>\n\"quoted\" 'twice' & 🍎"
@@ -243,3 +246,27 @@ def test_contrast_meets_wcag_aa(scheme):
         assert all(contrast(colours[shape], colours[background]) >= 3 for shape in ("bar", "order", "appearance"))
     assert contrast(colours["warning"], colours["caution"]) >= 4.5
     assert all(contrast(colours[text], colours["band"]) >= 4.5 for text in ("foreground", "muted"))
+
+
+@pytest.mark.parametrize(
+    ("queries", "shown"),
+    [
+        (["{}/a.png"], ["a.png"]),
+        (["{}/x/a.png", "{}/y/a.png", "005.png"], ["x/a.png", "y/a.png", "005.png"]),
+        (["{}/a.png", "{}/x/a.png"], ["a.png", "x/a.png"]),
+    ],
+)
+def test_no_absolute_path_is_written(trained, tmp_path, queries, shown):
+    files = [query.format(tmp_path) for query in queries]
+    for number, file in enumerate(map(Path, files)):
+        if file.is_absolute():
+            file.parent.mkdir(exist_ok=True)
+            draw(90 + number).save(file)
+    with Collection.open(trained) as collection:
+        collection.write_report(collection.rank_all(files), tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_bytes())
+    assert str(tmp_path) not in (tmp_path / "report.html").read_text()
+    assert f"Results from {trained.name}" in page.text_of("")
+    assert [image["alt"] for image in page.tags("img") if image["alt"].startswith("query ")] == [
+        f"query {name}" for name in shown
+    ]

@@ -136,3 +136,22 @@ def test_first_fit_killed_before_any_write_can_be_resumed(tmp_path):
         assert_valid(tmp_path / str(write), set())
         duration_of(call, *arguments(write), **options)
         assert_same(tmp_path / str(write), tmp_path / "undisturbed")
+
+
+def test_killed_switch_keeps_the_old_features_until_the_new_ones_are_complete(trained, tmp_path):
+    options = {"features": "pixels:6", "n_jobs": 1}
+    undisturbed = shutil.copytree(trained, tmp_path / "undisturbed")
+    done, count = Child(call_and_die, 0, "fit", None, undisturbed, **options).end()
+    assert done == "done"
+    old, new = (rank(collection, ["005.png"]) for collection in (trained, undisturbed))
+    results = []
+    # Every one of the first writes, which stage the features, and of the last, which replace features and model.
+    for write in (*range(1, 12), *range(12, count - 12, 15), *range(count - 12, count + 1)):
+        collection = shutil.copytree(trained, tmp_path / str(write))
+        assert Child(call_and_die, write, "fit", None, collection, **options).was_killed
+        assert_valid(collection, names(trained))
+        results.append(rank(collection, ["005.png"]))
+        duration_of(call, "fit", None, collection, **options)
+        assert content(collection) == content(undisturbed)
+    assert old in results
+    assert all(result in (old, new) for result in results)

@@ -4,7 +4,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ordrank.collection.ingest.reading import read_query
+from ordrank import Collection
+from ordrank.collection import queries as reader
+from ordrank.collection import search
+from ordrank.collection.ingest import reading
+from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.store import read_store
 from ordrank.collection.train import fit_ranker, project
 from ordrank.errors import InputError, UnreadablePictureError
@@ -45,7 +49,8 @@ class TestGradesAndRanks:
             projection, X = project(store)
             ranker = fit_ranker(X, store.grades(), None, balanced=False)
         extractor = find_extractor("pixels:4")
-        queries = projection(np.stack([read_query(Path(file), extractor, name=file).features for file in new_files]))
+        read = read_pictures([(file, Path(file)) for file in new_files], extractor)
+        queries = projection(np.stack([picture.features for picture in read]))
         ranking, results = ranker.rank(queries, k=40), rank(collection, new_files, k=40)
         assert [result.value for result in results] == ranker.predict(queries).tolist()
         for result, indices, distances in zip(results, ranking.indices, ranking.distances, strict=True):
@@ -83,6 +88,74 @@ class TestGradesAndRanks:
             name for name in names(trained) if int(name[:3]) % 4 == 0
         }
         assert all(picture.grade in ("0", "1", "2") for picture in result.hits)
+
+
+class TestManyQueries:
+    """Queries in one call have the results that each has alone."""
+
+    @pytest.fixture
+    def queries(self, tmp_path, drawn):
+        """New files, more than are read in one process, a copy and names of pictures in the collection, and an id."""
+        draw_files(tmp_path / "many", range(100, 170))
+        shutil.copy(drawn / "pictures" / "005.png", tmp_path / "many" / "copy.png")
+        files = sorted(map(str, (tmp_path / "many").iterdir()))
+        return [*files[:40], "004.png", 7, "005.png", *files[40:], files[0]]
+
+    @pytest.mark.parametrize(
+        "request_",
+        [
+            {"k": 7},
+            {"k": 3, "within_grade": True},
+            {"k": 5, "offset": 4, "lowest": "1", "with_position": True},
+            {"k": 5, "offset": 1000},
+        ],
+    )
+    def test_results_are_those_of_single_queries(self, trained, queries, request_, monkeypatch):
+        monkeypatch.setattr(search, "_BATCH", 16)
+        monkeypatch.setattr(reader, "_BLOCK", 11)
+        together = rank(trained, queries, **request_)
+        alone = [result for query in queries for result in rank(trained, [query], **request_)]
+        assert len(together) == len(queries) == 75
+        for one, other in zip(together, alone, strict=True):
+            exact = ("query", "id", "grade", "lowest", "highest", "known_grade", "total", "thumbnail")
+            assert all(getattr(one, part) == getattr(other, part) for part in exact)
+            assert names_of(one) == names_of(other)
+            # A matrix product rounds the same row differently in another matrix.
+            for part in ("distance", "order_distance", "appearance_distance"):
+                np.testing.assert_allclose(
+                    [getattr(hit, part) for hit in one.hits], [getattr(hit, part) for hit in other.hits], atol=1e-5
+                )
+            proba = ([each.probability for each in result.probabilities] for result in (one, other))
+            np.testing.assert_allclose(*proba, atol=1e-5)
+            assert one.novelty == pytest.approx(other.novelty, abs=1e-5)
+            assert one.position == pytest.approx(other.position, abs=1e-5)
+
+    def test_files_are_read_in_processes_with_progress(self, trained, queries, monkeypatch):
+        started, events = [], []
+        call = reading.call_in_processes
+        monkeypatch.setattr(reading, "call_in_processes", lambda *a, **k: (started.append(k), call(*a, **k))[1])
+        Collection.open(trained).rank_all(queries, n_jobs=2, progress=lambda *event: events.append(event))
+        assert started == [{"n_processes": 2}]
+        assert events[0] == ("reading 72 pictures", 0, 0)
+        assert events[1:] == [("reading 72 pictures", done, 72) for done in range(1, 73)]
+
+    def test_one_file_is_read_without_progress_or_processes(self, trained, queries, monkeypatch):
+        monkeypatch.setattr(reading, "call_in_processes", lambda *_, **__: pytest.fail("a process was started"))
+        progress = lambda stage, done, total: total or pytest.fail(stage)  # noqa: E731
+        Collection.open(trained).rank_all(queries[:1], progress=progress)
+
+    def test_unknown_names_are_rejected_before_files_are_read(self, trained, queries, monkeypatch):
+        monkeypatch.setattr(reader, "read_pictures", lambda *_, **__: pytest.fail("a file was read"))
+        with pytest.raises(InputError, match="nobody is neither a picture file nor a name"):
+            rank(trained, [*queries, "nobody"])
+
+    def test_unreadable_file_is_named(self, trained, queries, tmp_path):
+        (tmp_path / "text.png").write_text("no picture")
+        with pytest.raises(UnreadablePictureError, match=r"text\.png is not a picture"):
+            rank(trained, [*queries, str(tmp_path / "text.png")])
+
+    def test_no_queries_have_no_results(self, trained):
+        assert rank(trained, []) == []
 
 
 class TestStoredQueries:
@@ -178,7 +251,7 @@ def test_rank_without_graded_pictures_is_rejected(trained):
 
 
 def test_rank_in_an_empty_collection_is_rejected(trained, new_files):
-    assert remove(trained, sorted(names(trained))) == 0
+    assert remove(trained, sorted(names(trained))).left == 0
     with pytest.raises(InputError, match="no picture of the collection has a grade to vote with"):
         rank(trained, new_files)
     assert info(trained).pictures == 0

@@ -81,7 +81,7 @@ class TestRows:
             blocks = list(store.features())
             assert [len(block) for block in blocks] == [min(rows, 4 - start) for start in range(0, 4, rows)]
             np.testing.assert_array_equal(np.vstack(blocks)[-1], np.float32([0.5, -1, 256, np.pi]))
-            np.testing.assert_array_equal(store.feature_vector(4), np.vstack(blocks)[3])
+            np.testing.assert_array_equal(store.features_of([4, 1]), np.vstack(blocks)[[3, 0]])
 
     @settings(max_examples=15)
     @given(vectors=st.lists(arrays(np.float32, DIM, elements=VALUES), min_size=1, max_size=30))

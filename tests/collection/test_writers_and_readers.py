@@ -64,14 +64,14 @@ class TestWriters:
         with alive(hold, trained) as first:
             assert first.receive() == "holding"
             first.kill()
-            assert remove(trained, ["000.png"]) == 39
+            assert remove(trained, ["000.png"]).left == 39
 
     def test_lock_is_released(self, trained):
         with alive(hold, trained) as first:
             assert first.receive() == "holding"
             first.send("continue")
             assert first.end() == ("done", None)
-            assert remove(trained, ["000.png"]) == 39
+            assert remove(trained, ["000.png"]).left == 39
 
     def test_rejected_writer_changes_nothing(self, trained):
         before = content(trained), files(trained)

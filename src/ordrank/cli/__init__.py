@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ordrank.cli import collection, serve
+from ordrank.cli import collection, reading, serve
 from ordrank.cli.terminal import escape_unencodable_output
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ def root(
 
 
 app.add_typer(collection.commands)
+app.add_typer(reading.commands)
 app.add_typer(serve.commands)
 for entry in entry_points(group="ordrank.commands"):  # of other distributions
     try:

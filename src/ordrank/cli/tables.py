@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ordrank._format import format_number, format_percent, pluralize
-from ordrank.cli.terminal import one_line, showable
+from ordrank.cli.screen import NARROW, Screen
 from ordrank.collection.reports import (
+    FEW_GRADED,
     DoctorReport,
     Evaluation,
+    FeatureChoice,
     FitReport,
     GradeCount,
     ImportReport,
@@ -26,74 +26,8 @@ from ordrank.collection.types import COVERAGE, GradeProbability, RankedPicture, 
 
 MAX_GRADES_WITH_BARS = 12
 MAX_GRADES_SHOWN = 40
+_FEATURES_SHOWN = 5
 MAX_GRADES_FOR_CONFUSION = 20  # with more, exact hits say little: only the size of errors does
-BAR_WIDTH = 30
-NARROW = 64  # columns; in fewer, names do not fit beside all numbers
-_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
-
-
-class Screen:
-    """A terminal that tables are printed on; names are shown as they are, whatever is in them.
-
-    Parameters
-    ----------
-    console : Console
-    """
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def text(self, words: str, style: str = "") -> Text:
-        """Return a text that is not read as markup and breaks no line."""
-        return Text(showable(self.console, one_line(words)), style=style, overflow="fold")
-
-    def print(self, words: str, style: str = "") -> None:
-        """Print a sentence, unbroken, so that paths and commands in it can be copied."""
-        self.console.print(self.text(words, style), soft_wrap=True)
-
-    def facts(self, facts: Mapping[str, str | Table]) -> None:
-        """Print names of facts beside the facts."""
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column()
-        for name, fact in facts.items():
-            grid.add_row(self.text(name), self.text(fact) if isinstance(fact, str) else fact)
-        self.console.print(grid)
-
-    def table(self, head: Sequence[str], rows: Iterable[Sequence[Text]], left: Sequence[int] = (0,)) -> Table:
-        """Make a table whose columns are numbers, but for those in ``left``."""
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-        for position, title in enumerate(head):
-            justify: Any = "left" if position in left else "right"
-            # Names give way to numbers, but in a narrow terminal nothing is cut off.
-            fixed = position not in left and self.console.width >= NARROW
-            table.add_column(self.text(title), justify=justify, overflow="fold", no_wrap=fixed)
-        for row in rows:
-            table.add_row(*row)
-        return table
-
-    def bars(self, rows: Sequence[tuple[str, float, str]], *, chosen: str | None = None) -> Table:
-        """Bars with their names and values; lengths are shares of one."""
-        grid = Table.grid(padding=(0, 2))
-        for justify in ("right", "left", "right"):
-            grid.add_column(justify=justify, overflow="fold")
-        width = max(1, min(BAR_WIDTH, self.console.width // 3))
-        for name, share, value in rows:
-            style = "bold" if name == chosen else ""
-            grid.add_row(self.text(name, style), self.text(bar(share, width), style or "dim"), self.text(value, style))
-        return grid
-
-
-def bar(share: float, width: int) -> str:
-    """Draw a share of one; what is there is never shown as nothing.
-
-    Examples
-    --------
-    >>> bar(0.5, 4), bar(0.001, 4), bar(0.0, 4)
-    ('██', '▏', '')
-    """
-    full, rest = divmod(max(round(8 * width * share), 1 if share > 0 else 0), 8)
-    return "█" * full + _EIGHTHS[rest]
 
 
 # fit and add -------------------------------------------------------------------------------------------------------
@@ -107,12 +41,34 @@ def show_fit(screen: Screen, collection: str, report: FitReport) -> None:
         {
             "pictures": f"{report.pictures}: {report.graded} with a grade, {ungraded} without",
             **import_facts(report.imported),
+            **feature_facts(report.features),
             **model_facts(report.model),
-            "error": f"{report.error:.3g} mean absolute error, leave-one-out over the graded pictures",
+            "error": _fit_error(report),
             "verdict": report.verdict,
         }
     )
     show_advice(screen, report.advice)
+    if report.features is not None and report.features.advice is not None:
+        screen.print(f"Hint: {report.features.advice}")
+
+
+def feature_facts(choice: FeatureChoice | None) -> dict[str, str]:
+    """Return the features that were chosen automatically, and the errors of those they were compared with."""
+    if choice is None:
+        return {}
+    if not choice.errors:
+        return {"features": f"{choice.features}, not compared with others"}
+    others = sorted((error, name) for name, error in choice.errors.items() if name != choice.features)
+    compared = ", ".join(f"{name} {error:.3g}" for error, name in others[:_FEATURES_SHOWN])
+    error = f"error {choice.errors[choice.features]:.3g} on {choice.pictures} graded pictures"
+    return {"features": f"{choice.features}, {error}", "compared": compared}
+
+
+def _fit_error(report: FitReport) -> str:
+    error = f"{report.error:.3g} mean absolute error, leave-one-out"
+    if report.graded >= FEW_GRADED:
+        return f"{error} over the graded pictures"
+    return f"{error}; optimistic for so few grades, see `ordrank evaluate`"
 
 
 def show_advice(screen: Screen, advice: str | None) -> None:
@@ -130,6 +86,9 @@ def show_import(screen: Screen, collection: str, report: ImportReport) -> None:
 def import_facts(report: ImportReport) -> dict[str, str]:
     """Return what became of files, grades, and pictures without a file."""
     facts = {"files": _files(report)}
+    if report.not_found:
+        of = ("whose picture is", "whose pictures are")[len(report.not_found) > 1]
+        facts["table"] = f"{pluralize(len(report.not_found), 'line')} skipped, {of} missing"
     if report.regraded:
         facts["grades"] = f"{pluralize(report.regraded, 'grade')} changed"
     if report.missing:
@@ -226,14 +185,24 @@ def _percent(share: float) -> str:
 # evaluate ----------------------------------------------------------------------------------------------------------
 
 
+def show_evaluation(screen: Screen, scores: Evaluation) -> None:
+    """Print the scores, which grades are taken for which, and a verdict."""
+    show_scores(screen, scores)
+    show_confusion(screen, scores)
+    screen.print(f"Verdict: {scores.verdict}")
+    show_advice(screen, scores.advice)
+
+
 def show_scores(screen: Screen, scores: Evaluation) -> None:
     """Print the scores and what to compare them with."""
-    screen.print(
-        f"{scores.pictures} graded pictures, each graded by a fit without its fold ({scores.folds} folds)", "bold"
-    )
+    screen.print(_scored(scores), "bold")
+    if scores.in_collection:
+        known = pluralize(len(scores.in_collection), "picture is", "pictures are")
+        screen.print(f"{known} in the collection too and not scored, first {scores.in_collection[0]}")
     middle = f"{scores.mae_median:.3f} for always the median grade"
+    spread = "" if scores.mae_std is None else f" ± {scores.mae_std:.3f}"
     rows = [
-        ("mean absolute error ↓", f"{scores.mae:.3f} ± {scores.mae_std:.3f}", middle),
+        ("mean absolute error ↓", f"{scores.mae:.3f}{spread}", middle),
         *([] if _has_many_grades(scores) else [("exact grades ↑", _percent(scores.accuracy), "")]),
         ("quadratic-weighted kappa ↑", f"{scores.kappa:.3f}", "0 for chance, 1 at best"),
         ("Kendall's τ ↑", f"{scores.tau:.3f}", "0 for chance, 1 at best"),
@@ -242,6 +211,13 @@ def show_scores(screen: Screen, scores: Evaluation) -> None:
     ]
     cells = ([screen.text(name), screen.text(value, "bold"), screen.text(other, "dim")] for name, value, other in rows)
     screen.console.print(screen.table(("score", "value", "reference"), cells, left=(0, 2)))
+
+
+def _scored(scores: Evaluation) -> str:
+    counted = pluralize(scores.pictures, "graded picture")
+    if not scores.folds:
+        return f"{counted} from outside the collection"
+    return f"{counted}, each graded by a fit without its fold ({scores.folds} folds)"
 
 
 def _has_many_grades(scores: Evaluation) -> bool:
@@ -260,7 +236,7 @@ def show_confusion(screen: Screen, scores: Evaluation) -> None:
         screen.console.print(matrix)
         return
     rows = [
-        [screen.text(cell) for cell in (grade, str(sum(line)), _percent(line[i] / sum(line)), f"{error:.3f}")]
+        [screen.text(cell) for cell in (grade, str(sum(line)), _percent(line[i] / (sum(line) or 1)), _error(error))]
         for i, (grade, line, error) in enumerate(zip(scores.grades, scores.confusion, scores.mae_by_grade, strict=True))
     ]
     screen.console.print(screen.table(("grade", "pictures", "exact", "mean error"), rows))
@@ -270,8 +246,12 @@ def _confusion(screen: Screen, scores: Evaluation) -> Table:
     rows = []
     for i, (grade, line, error) in enumerate(zip(scores.grades, scores.confusion, scores.mae_by_grade, strict=True)):
         cells = [screen.text(str(count), "bold" if i == j else "" if count else "dim") for j, count in enumerate(line)]
-        rows.append([screen.text(grade), *cells, screen.text(f"{error:.3f}", "dim")])
+        rows.append([screen.text(grade), *cells, screen.text(_error(error), "dim")])
     return screen.table(("", *scores.grades, "mean error"), rows)
+
+
+def _error(error: float | None) -> str:
+    return "" if error is None else f"{error:.3f}"
 
 
 # doctor ------------------------------------------------------------------------------------------------------------
@@ -292,7 +272,7 @@ def show_doctor(screen: Screen, report: DoctorReport, limit: int) -> None:
                 suspect.grade,
                 format_interval(suspect.estimate, suspect.lowest, suspect.highest),
                 _percent(suspect.probability),
-                ", ".join(f"{name}: {grade}" for name, grade in suspect.neighbors),
+                ", ".join(f"{picture.name}: {picture.grade}" for picture in suspect.neighbors),
             )
             for suspect in report.suspects
         ],
@@ -305,9 +285,9 @@ def show_doctor(screen: Screen, report: DoctorReport, limit: int) -> None:
         ("first", "second", "grades", "distance"),
         [
             (
-                copy.first,
-                copy.second,
-                " and ".join(grade or "none" for grade in copy.grades),
+                copy.first.name,
+                copy.second.name,
+                " and ".join(picture.grade or "none" for picture in (copy.first, copy.second)),
                 f"{_times(copy)}{', different groups' if copy.leaks else ''}",
             )
             for copy in report.near_copies
@@ -366,12 +346,20 @@ def show_info(screen: Screen, info: Info) -> None:
         if info.balanced:
             facts["balanced"] = "every grade counts the same, however few pictures it has"
         facts["trained"] = info.fitted or ""
-    if info.not_embedded:
-        facts["not embedded"] = (
-            f"{pluralize(info.not_embedded, 'picture')} read since; `ordrank fit --out {info.directory}`"
-        )
+        if info.added or info.changed:
+            facts["not trained"] = _not_trained(info)
     facts["on disk"] = f"{info.bytes / 1e6:.1f} MB, format {info.format}"
     screen.facts(facts)
+
+
+def _not_trained(info: Info) -> str:
+    """Return what waits for the next training, in words."""
+    added = pluralize(info.added, "picture added", "pictures added")
+    if info.not_embedded:
+        added += f" ({info.not_embedded} not searchable yet)"
+    changed = pluralize(info.changed, "grade changed", "grades changed")
+    parts = [text for text, count in ((added, info.added), (changed, info.changed)) if count]
+    return f"{' and '.join(parts)} since; `ordrank fit --out {info.directory}` learns from that"
 
 
 def _grades(screen: Screen, grades: Sequence[GradeCount]) -> str | Table:

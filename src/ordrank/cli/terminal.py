@@ -15,6 +15,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ordrank.cli.screen import Screen
+    from ordrank.collection.reports import ImportReport
     from ordrank.collection.types import BadPicture, Progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -105,6 +107,13 @@ def console() -> Console:
     return Console(highlight=False)
 
 
+def screen() -> Screen:
+    """Return the screen that tables are printed on."""
+    from ordrank.cli.screen import Screen
+
+    return Screen(console())
+
+
 def showable(screen: Console, text: str) -> str:
     """Replace characters that an ASCII terminal cannot show."""
     if not screen.options.ascii_only:
@@ -135,6 +144,15 @@ def print_bad(bad: Sequence[BadPicture], *, limit: int | None = MAX_BAD_SHOWN) -
         typer.echo(f"{one_line(picture.name)}: {one_line(picture.reason)}", err=True)
     if len(bad) > len(shown):
         typer.echo(f"… and {len(bad) - len(shown)} more", err=True)
+
+
+def print_import(report: ImportReport) -> None:
+    """List what could not be used on standard error: files, and lines of the CSV file whose pictures are missing."""
+    print_bad(report.bad)
+    for name in report.not_found[:MAX_BAD_SHOWN]:
+        typer.echo(f"{one_line(name)}: is in the CSV file, but not among the pictures", err=True)
+    if len(report.not_found) > MAX_BAD_SHOWN:
+        typer.echo(f"… and {len(report.not_found) - MAX_BAD_SHOWN} more", err=True)
 
 
 def print_json(document: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Log of grade changes: what is newer than the model, how a snapshot catches up, and what can be undone.
+"""Log of changes: what is newer than the model, how a snapshot catches up, and what can be undone.
 
 Every transaction has a serial number. Changes of single grades are logged with theirs for a while, so that a snapshot
 in memory can be brought up to date without reading all rows again.
@@ -12,8 +12,10 @@ from typing import NamedTuple
 # Logged changes; a snapshot that has missed more is read again as a whole.
 MAX_LOGGED = 1000
 SERIAL, CHANGED = "serial", "changed"
-# ``trained``: grades that changed since the last training, as they were then.
+# ``trained``: grades that changed since the last training, as they were then. ``added``: pictures that were added or
+# whose files have changed since.
 SCHEMA = """
+CREATE TABLE added (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE);
 CREATE TABLE counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL);
 CREATE TABLE grade_changes (
@@ -59,9 +61,15 @@ def remember_grades(cursor: sqlite3.Cursor, grades: list[tuple[float, str]]) -> 
     cursor.executemany(f"{_REMEMBER} grade IS NOT ? AND name = ?", grades)
 
 
-def forget_grades(cursor: sqlite3.Cursor) -> None:
-    """Clear the grades of the last training: the model was trained on the current ones."""
+def remember_added(cursor: sqlite3.Cursor, picture: int) -> None:
+    """Record that the model was not trained with a picture, or with what its file holds now."""
+    cursor.execute("INSERT OR IGNORE INTO added VALUES (?)", (picture,))
+
+
+def forget_training(cursor: sqlite3.Cursor) -> None:
+    """Clear what has changed since the last training: the model was trained with the current pictures and grades."""
     cursor.execute("DELETE FROM trained")
+    cursor.execute("DELETE FROM added")
 
 
 def forget_removed(cursor: sqlite3.Cursor) -> None:
@@ -84,6 +92,11 @@ def change_grade(cursor: sqlite3.Cursor, change: GradeChange, undoes: int | None
     cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?)", logged)
     cursor.execute("DELETE FROM grade_changes WHERE serial <= ?", (serial - MAX_LOGGED,))
     return True
+
+
+def count_added(connection: sqlite3.Connection) -> int:
+    """Return the number of pictures that the model was not trained with."""
+    return int(connection.execute("SELECT count(*) FROM added").fetchone()[0])
 
 
 def changes_since(connection: sqlite3.Connection, serial: int) -> list[GradeChange] | None:

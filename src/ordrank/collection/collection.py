@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 import numpy as np
@@ -14,14 +13,17 @@ from numpy.typing import NDArray
 
 from ordrank.collection import html_report
 from ordrank.collection.database import check_exists, content_sha256, is_collection
+from ordrank.collection.doctor import Doctor
+from ordrank.collection.grading import GradeWriter
 from ordrank.collection.info import describe_collection
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.queries import Query, QueryReader
-from ordrank.collection.reports import DoctorReport, Evaluation, FitReport, ImportReport, Info
+from ordrank.collection.reports import DoctorReport, Evaluation, FitReport, ImportReport, Info, RemovalReport
 from ordrank.collection.search import Searcher
-from ordrank.collection.snapshot import Snapshot, take_snapshot, unknown_picture
-from ordrank.collection.store import Store, read_store, write_store
+from ordrank.collection.snapshot import Snapshot, take_snapshot
+from ordrank.collection.store import read_store
 from ordrank.collection.types import (
+    AcquireLock,
     Picture,
     PicturePage,
     Points,
@@ -37,11 +39,10 @@ from ordrank.errors import CollectionError, InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ordrank.collection.fit import FitOptions, LabelsLike
+    from ordrank.collection.fit import AddOptions, FitOptions, ReadOptions
+    from ordrank.collection.ingest.labels import LabelsLike
 
-_WRITE_TIMEOUT = 1.0  # seconds that a change of one grade waits for another writer
 PathLike: TypeAlias = str | os.PathLike[str]
-WriteLock: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 
 class Collection:
@@ -71,14 +72,15 @@ class Collection:
         *,
         snapshot: Snapshot | None = None,
         on_new_model: Callable[[str | None], object] | None = None,
-        write_lock: WriteLock = nullcontext,
+        write_lock: AcquireLock = nullcontext,
     ) -> None:
         self.directory = Path(directory)
         check_exists(self.directory)
         self.fit_report: FitReport | None = None
         self._live = LiveSnapshot(self.directory, snapshot, on_new_model)
         self._queries = QueryReader(self.directory, self._live)
-        self._write_lock, self._writing = write_lock, Lock()  # to wait in turn, instead of polling the lock of the file
+        self._doctor = Doctor(self.directory, self._live)
+        self._grades = GradeWriter(self.directory, self._live, write_lock)
 
     @classmethod
     def open(cls, directory: PathLike) -> Self:
@@ -97,8 +99,9 @@ class Collection:
     ) -> Self:
         """Create a collection from a folder of pictures and their grades, and train it.
 
-        Parameters and options are those of :meth:`fit`; ``features`` is ``"pixels"`` by default. If it is interrupted,
-        open the collection and call ``fit`` with the same arguments to continue.
+        Parameters and options are those of :meth:`fit`; ``features`` is ``"auto"`` by default. Without labels the
+        folders that the pictures are in must be named after their grades. If it is interrupted, open the collection and
+        call ``fit`` with the same arguments to continue.
         """
         if is_collection(Path(directory)):
             raise CollectionError(f"{directory} is a collection already; open it, and call fit or add")
@@ -135,7 +138,7 @@ class Collection:
         self.refresh()
         return self._live.current().warm_up()
 
-    def reopened(self, on_new_model: Callable[[str | None], object], write_lock: WriteLock) -> Self:
+    def reopened(self, on_new_model: Callable[[str | None], object], write_lock: AcquireLock) -> Self:
         """Return a collection that shares the snapshot in memory and no open files, for a forked process.
 
         ``on_new_model`` is called with the name of a model once it is in use; ``write_lock`` is held to change a grade.
@@ -163,10 +166,15 @@ class Collection:
         images : path, optional
             Folder of pictures, or one picture; None trains with what is there.
         labels : path or mapping, optional
-            CSV file with the columns ``file_column`` and ``grade_column``, or grades by name. Other pictures keep
-            their grades.
+            CSV file with the columns ``file_column`` and ``grade_column``, or grades by name. Other pictures, and those
+            with an empty grade, keep their grades. None keeps all grades; in a collection that was created without
+            labels, new pictures and those that were moved get the grades that their folders are named after.
         features : str, optional
-            Extractor of a new collection; for an existing one it must compute the same features.
+            Name of the extractor, see :func:`ordrank.features.find_extractor`; ``"auto"``, the default of a new
+            collection, compares those that are installed on its graded pictures. If an existing collection has other
+            features, all its pictures are read again; it keeps its grades, and its model until the new one is trained.
+        device : {"cpu", "cuda"}
+            Where a network computes the features.
         order : str or sequence of str, optional
             Names of the grades, lowest first, where they are words.
         file_column, grade_column : str
@@ -175,8 +183,9 @@ class Collection:
             grades are then estimated, and everything is selected, without the other pictures of a group.
         balanced : bool, optional
             Give every grade the same weight, however many pictures it has; by default as in the last fit.
-        strict : bool
-            Raise BadPicturesError if a file cannot be used, instead of reporting it.
+        strict : bool, optional
+            By default a file that cannot be used is reported, and labels of missing pictures are an error. True raises
+            BadPicturesError for the first too, False skips and reports both.
         n_jobs : int
             Processes that read pictures; -1 (default) for all cores.
         scheduler, workers : str and int, optional
@@ -189,62 +198,33 @@ class Collection:
         self.fit_report = fit_collection(self.directory, images, labels, **options)
         return self.fit_report
 
-    def add(
-        self,
-        images: PathLike,
-        labels: LabelsLike | None = None,
-        *,
-        file_column: str = "file",
-        grade_column: str = "grade",
-        strict: bool = False,
-        n_jobs: int = -1,
-        progress: Progress = no_progress,
-    ) -> ImportReport:
+    def add(self, images: PathLike, labels: LabelsLike | None = None, **options: Unpack[AddOptions]) -> ImportReport:
         """Add pictures to a trained collection; they can be ranked, and vote if they have grades, at once.
 
-        The model stays as it is until the next :meth:`fit`. Parameters are those of :meth:`fit`.
+        The model stays as it is until the next :meth:`fit`. Parameters and options are those of :meth:`fit`:
+        ``file_column``, ``grade_column``, ``group_column``, ``device``, ``strict``, ``n_jobs``, ``progress``. Folders
+        are not read as grades.
         """
-        from ordrank.collection.fit import Labels, add_pictures
+        from ordrank.collection.fit import add_pictures
 
-        source = None if labels is None else Labels(labels, file_column, grade_column)
-        return add_pictures(self.directory, Path(images), source, strict=strict, n_jobs=n_jobs, progress=progress)
+        return add_pictures(self.directory, Path(images), labels, **options)
 
-    def remove(self, names: Sequence[str]) -> int:
-        """Remove pictures by name, all or none, and return how many are left; the files stay where they are."""
-        with write_store(self.directory) as store:
-            store.check_names(names)
-            left = len(store) - len(set(names))
-            store.remove(names)
-            return left
+    def remove(self, names: Sequence[str]) -> RemovalReport:
+        """Remove pictures by name or pattern (``x/*.jpg``), all or none; the files stay where they are."""
+        from ordrank.collection.removal import remove_pictures
+
+        return remove_pictures(self.directory, names)
 
     def grade(self, picture: str | int, grade: str | float | None) -> Picture:
         """Set the grade of a picture, by name or id, or withdraw it (None); it is on disk when this returns."""
-        snapshot = self._live.current()  # fail before waiting for other writers
-        value = None if grade is None else snapshot.parse_grade(str(grade))
-        picture = int(snapshot.images.ids[snapshot.row_of(picture)])
-        with self._write_lock(), self._writing, write_store(self.directory, timeout=_WRITE_TIMEOUT) as store:
-            return self._write_grade(store, picture, value)
+        return self._grades.set(picture, grade)
 
     def undo(self) -> Picture | None:
         """Undo the last change of a single grade that has not been undone; return None if there is none.
 
         Raise InputError if that picture got another grade in a different way since.
         """
-        with self._write_lock(), self._writing, write_store(self.directory, timeout=_WRITE_TIMEOUT) as store:
-            change = store.last_change()
-            if change is None:
-                return None
-            (row,) = store.rows([change.id])
-            if row.grade != change.grade:
-                raise InputError(f"the grade of {row.name} has changed since in another way; nothing was undone")
-            return self._write_grade(store, change.id, change.before, undoes=change.serial)
-
-    def _write_grade(self, store: Store, picture: int, value: float | None, undoes: int | None = None) -> Picture:
-        self.refresh()  # nobody else can write from here on
-        if not store.set_grade(picture, value, undoes):
-            raise unknown_picture(picture)
-        self.refresh()
-        return self.picture(picture)
+        return self._grades.undo()
 
     # Queries -----------------------------------------------------------------------------------------------------
 
@@ -252,12 +232,12 @@ class Collection:
         """Raise CollectionError if there can be no results: before the first fit, or without any grade."""
         _ = self._live.current().searcher
 
-    def read_query(self, data: bytes, name: str, *, max_pixels: int | None = None) -> int | QueryPicture:
+    def read_query(self, data: bytes, name: str, *, large_lock: AcquireLock = nullcontext) -> int | QueryPicture:
         """Decode a picture from bytes and compute its features, or return its id if it is in the collection.
 
-        Raise PictureTooLargeError before decoding a picture with more than ``max_pixels``.
+        ``large_lock`` returns a lock to hold while a picture that takes more than 100 MB is decoded.
         """
-        return self._queries.read(data, name, max_pixels)
+        return self._queries.read(data, name, large_lock)
 
     def rank(
         self,
@@ -285,8 +265,10 @@ class Collection:
         queries: Sequence[Query],
         request: RankRequest | None = None,
         *,
+        n_jobs: int = -1,
         scheduler: str | None = None,
         workers: int | None = None,
+        progress: Progress = no_progress,
     ) -> list[RankResult]:
         """Rank the collection for several queries, in memory or on a Dask cluster.
 
@@ -295,9 +277,13 @@ class Collection:
         queries : sequence
             See :meth:`rank`.
         request : RankRequest, optional
+        n_jobs : int
+            Processes that read picture files, if there are many; -1 (default) for all cores.
         scheduler, workers : str and int, optional
             Address of a Dask cluster that searches, or the size of one to start on this machine. The workers must see
             the collection under the same path.
+        progress : callable
+            See :meth:`fit`.
         """
         request = request or RankRequest()
         if scheduler is None and workers is None:
@@ -309,17 +295,21 @@ class Collection:
             snapshot = take_snapshot(self.directory, load_vectors=False)
             searching = cluster_searcher(self.directory, snapshot, scheduler, workers)
         snapshot.grade_range(request)  # fail before decoding, and before a cluster is started
-        embedded = [self._queries.embed(snapshot, query) for query in queries]
+        embedded = self._queries.embed(snapshot, queries, n_jobs=n_jobs, progress=progress)
         with searching as searcher:
-            return [searcher.rank(query, request) for query in embedded]
+            return searcher.rank(embedded, request, self._read_features)
 
     def embed(self, queries: Sequence[Query]) -> NDArray[np.float32]:
         """Return the embeddings (q, s + d) of pictures, as :meth:`export` writes them."""
         if len(queries) == 0:
             raise InputError("there is no picture to embed; name at least one")
         snapshot = self._live.current()
-        embedded = [self._queries.embed(snapshot, query) for query in queries]
+        embedded = self._queries.embed(snapshot, queries)
         return np.stack([snapshot.embedding_of(query.vector, query.id) for query in embedded])
+
+    def _read_features(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        with self._live.reading(ids[0]) as store:
+            return store.features_of(ids)
 
     # Reading -----------------------------------------------------------------------------------------------------
 
@@ -383,11 +373,22 @@ class Collection:
 
         return evaluate_collection(self.directory, folds=folds, balanced=balanced, progress=progress)
 
+    def evaluate_on(
+        self, images: PathLike, labels: LabelsLike | None = None, **options: Unpack[ReadOptions]
+    ) -> Evaluation:
+        """Score the current model on pictures from outside the collection, which is not changed.
+
+        Pictures that are in the collection, by content, are not scored. Parameters and options are those of
+        :meth:`fit`: ``file_column``, ``grade_column``, ``strict``, ``n_jobs`` and ``progress``. Without labels the
+        folders are the grades.
+        """
+        from ordrank.collection.evaluate import evaluate_pictures
+
+        return evaluate_pictures(self.directory, self._live.current(), Path(images), labels, **options)
+
     def doctor(self, *, progress: Progress = no_progress) -> DoctorReport:
         """Look for grades that are probably wrong, near copies, and pictures unlike the others; nothing is changed."""
-        from ordrank.collection.doctor import examine
-
-        return examine(self.directory, self._live.current(), progress)
+        return self._doctor.report(progress)
 
     @staticmethod
     def check_report_file(out: PathLike) -> None:

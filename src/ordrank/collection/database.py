@@ -17,15 +17,17 @@ from numpy.typing import NDArray
 
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log
-from ordrank.collection.types import Header
+from ordrank.collection.types import EmbeddedBatch, Header
 from ordrank.collection.writer_lock import LOCK_FILES
 from ordrank.errors import CollectionError
 
 _T = TypeVar("_T")
 
-DATABASE_FORMAT = 3
+DATABASE_FORMAT = 4
 _BLOCK_ROWS = 1024
 DATABASE = "collection.sqlite"
+_BY_FOLDER = "grades by folder"
+SET_ESTIMATE = "UPDATE pictures SET estimate = ?, lowest = ?, highest = ? WHERE id = ?"
 _ENDINGS = ("", "-wal", "-shm", "-journal")
 FILES = tuple(f"{DATABASE}{ending}" for ending in _ENDINGS)
 UNFINISHED = tuple(f".{DATABASE}{ending}" for ending in _ENDINGS)
@@ -60,8 +62,11 @@ def create(directory: Path, header: Header) -> None:
         for statement in (_SCHEMA + change_log.SCHEMA).split(";"):
             connection.execute(statement)
         settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
-        named = {} if header.order is None else {"order": json.dumps(header.order)}
-        write_meta(connection.cursor(), {"format": str(DATABASE_FORMAT), **settings, **named})
+        if header.order is not None:
+            settings["order"] = json.dumps(header.order)
+        if header.by_folder:
+            settings[_BY_FOLDER] = str(True)
+        write_meta(connection.cursor(), {"format": str(DATABASE_FORMAT), **settings})
         connection.execute("COMMIT")
     unfinished.replace(directory / DATABASE)
 
@@ -132,7 +137,8 @@ def read_header(directory: Path, connection: sqlite3.Connection) -> Header:
         )
     try:
         order = tuple(json.loads(meta["order"])) if "order" in meta else None
-        return Header(meta["extractor"], meta["fingerprint"], int(meta["dim"]), order, meta.get("model"))
+        features = (meta["extractor"], meta["fingerprint"], int(meta["dim"]))
+        return Header(*features, order, meta.get("model"), _BY_FOLDER in meta)
     except (KeyError, TypeError, ValueError) as error:
         raise sqlite3.DatabaseError(f"{error} in the settings") from None
 
@@ -179,10 +185,15 @@ def content_sha256(stored: str) -> str:
     return stored.rpartition(" ")[2]
 
 
+def stored_path(text: str) -> Path:
+    """Return the path that was stored by :func:`as_text`."""
+    escaped = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), os.fsencode(text))
+    return Path(text if os.path.exists(text) else os.fsdecode(escaped))
+
+
 def path_exists(text: str) -> bool:
     """Return whether there is a file at a path that was stored by :func:`as_text`."""
-    escaped = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), os.fsencode(text))
-    return os.path.exists(text) or os.path.exists(escaped)
+    return os.path.exists(str(stored_path(text)))
 
 
 def encode_vector(vector: NDArray[np.float32]) -> bytes:
@@ -190,6 +201,18 @@ def encode_vector(vector: NDArray[np.float32]) -> bytes:
     with np.errstate(invalid="ignore"):
         small = vector.astype(np.uint8)
     return small.tobytes() if np.array_equal(small, vector) else vector.astype("<f4").tobytes()
+
+
+def put_embedding(cursor: sqlite3.Cursor, picture: int, batch: EmbeddedBatch, i: int) -> None:
+    """Store the embedding of picture i of a batch, what it is without its own grade, and its estimate."""
+    held_out = None if batch.held_out is None or np.isnan(batch.held_out[i, 0]) else _as_float32(batch.held_out[i])
+    embedding = (picture, _as_float32(batch.vectors[i]), held_out)
+    cursor.execute("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", embedding)
+    cursor.execute(SET_ESTIMATE, (*batch.estimates[i].tolist(), picture))
+
+
+def _as_float32(vector: NDArray[np.floating]) -> bytes:
+    return vector.astype("<f4").tobytes()
 
 
 def decode_vectors(blobs: Sequence[bytes], dim: int) -> NDArray[np.float32]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._format import pluralize
 from ordrank._protocols import FloatArray, IntArray
+from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.reports import (
     FEW_PICTURES,
     DoctorReport,
     NearCopy,
     NovelPicture,
+    PictureGrade,
     SuspectGrade,
     advice_for,
     is_poor,
@@ -39,8 +43,31 @@ _COPY_DISTANCE, _NOVEL_DISTANCE = 0.2, 3.0
 _MAX_LISTED = 100
 
 
-def examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorReport:
-    """Examine all embedded pictures; the collection is not changed."""
+class Doctor:
+    """Examines a collection, once after each change; safe to use from several threads.
+
+    Parameters
+    ----------
+    directory : Path
+    live : LiveSnapshot
+    """
+
+    def __init__(self, directory: Path, live: LiveSnapshot) -> None:
+        self._directory, self._live, self._examining = directory, live, Lock()
+        # Of the last snapshot only: the keys are weak.
+        self._reports: WeakKeyDictionary[Snapshot, DoctorReport] = WeakKeyDictionary()
+
+    def report(self, progress: Progress) -> DoctorReport:
+        """Return the report on the current snapshot. A progress that raises an exception ends the examination."""
+        with self._examining:
+            snapshot = self._live.current()
+            if snapshot not in self._reports:
+                self._reports[snapshot] = _examine(self._directory, snapshot, progress)
+            return self._reports[snapshot]
+
+
+def _examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorReport:
+    """Examine all embedded pictures."""
     space = snapshot.space
     if space is None:
         raise CollectionError("the collection has no model yet; train it with `ordrank fit --out COLLECTION`")
@@ -118,7 +145,7 @@ def _suspects(
             probability=float(own[i]),
             score=float(scores[i]),
             neighbors=tuple(
-                (snapshot.images.names[row], shown(float(snapshot.grades[row])))
+                _picture_grade(snapshot, row)
                 for row in map(snapshot.row_of, estimates.nearest[i, :_NEIGHBORS_SHOWN].tolist())
             ),
         )
@@ -155,16 +182,14 @@ def _near_copies(
     pairs = sorted({(float(distances[i]), *sorted((int(i), int(nearest[i])))) for i in close})
 
     def describe(distance: float, i: int, j: int) -> NearCopy:
-        first, second = (snapshot.picture(int(space.rows[row])) for row in (i, j))
+        first, second = (_picture_grade(snapshot, int(space.rows[row])) for row in (i, j))
         relative = distance / usual if usual > 0 else 0.0
         one, other = snapshot.groups.of(np.array([first.id, second.id])).tolist()
         leaks = snapshot.groups.codes is not None and one != other
-        return NearCopy(first.name, second.name, (first.grade, second.grade), relative, leaks)
+        return NearCopy(first, second, relative, leaks)
 
     found = [describe(distance, int(i), int(j)) for distance, i, j in pairs]
-    unequal = [copy for copy in found if None not in copy.grades and copy.grades[0] != copy.grades[1]]
-    unique = list(dict.fromkeys([*unequal, *found]))  # those with different grades first
-    return tuple(unique[:_MAX_LISTED])
+    return tuple(sorted(found, key=lambda copy: not copy.has_different_grades)[:_MAX_LISTED])
 
 
 def _novel(snapshot: Snapshot, space: EmbeddingSpace, distances: FloatArray) -> tuple[NovelPicture, ...]:
@@ -173,6 +198,11 @@ def _novel(snapshot: Snapshot, space: EmbeddingSpace, distances: FloatArray) -> 
     far = far[np.argsort(-distances[far], kind="stable")][:_MAX_LISTED]
     pictures = ((snapshot.picture(int(space.rows[i])), float(distances[i]) / usual) for i in far)
     return tuple(NovelPicture(found.id, found.name, found.grade, relative) for found, relative in pictures)
+
+
+def _picture_grade(snapshot: Snapshot, row: int) -> PictureGrade:
+    found = snapshot.picture(row)
+    return PictureGrade(found.id, found.name, found.grade)
 
 
 def _advice(

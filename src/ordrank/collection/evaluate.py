@@ -1,8 +1,10 @@
-"""Cross-validation over the graded pictures of a collection."""
+"""Scores of a collection: cross-validated over its graded pictures, or of its model on pictures from outside."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,23 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from ordrank import metrics
+from ordrank._format import pluralize
 from ordrank._protocols import FloatArray, IntArray
-from ordrank.collection.reports import Evaluation, advice_for, is_poor, verdict
-from ordrank.collection.search import Groups
+from ordrank.collection.ingest.folder_grades import read_folder_grades
+from ordrank.collection.ingest.grades_csv import GradeTable
+from ordrank.collection.ingest.image_folder import Listing, list_pictures
+from ordrank.collection.ingest.importing import check_report, extractor_of
+from ordrank.collection.ingest.labels import Labels, LabelsLike
+from ordrank.collection.ingest.reading import ReadPicture, read_pictures
+from ordrank.collection.reports import Evaluation, ImportReport, advice_for, is_poor, verdict
+from ordrank.collection.search import Estimates, Groups
+from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import read_store
 from ordrank.collection.train import fit_ranker, project
-from ordrank.collection.types import COVERAGE, Progress
+from ordrank.collection.types import COVERAGE, BadPicture, Header, Progress, no_progress
 from ordrank.errors import InputError
+
+_BLOCK = 1000  # pictures graded at a time
 
 
 def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, progress: Progress) -> Evaluation:
@@ -34,7 +46,7 @@ def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, p
     graded = np.flatnonzero(~np.isnan(grades))
     true, labels = grades[graded], np.unique(grades[graded])
     estimated, proba, errors, baseline = np.empty(len(graded)), np.zeros((len(graded), len(labels))), [], []
-    covered = np.empty(len(graded), dtype=np.bool_)
+    intervals = np.empty((len(graded), 2))
     progress(f"evaluating {folds} folds", 0, 0)
     for fold, (train, held_out) in enumerate(_split(true, folds, None if groups is None else groups[graded])):
         progress("evaluating", fold, folds)
@@ -45,30 +57,134 @@ def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, p
         queries = X[graded[held_out]]
         estimated[held_out] = ranker.predict(queries)
         proba[np.ix_(held_out, np.searchsorted(labels, ranker.classes_))] = ranker.predict_proba(queries)
-        lowest, highest = ranker.predict_interval(queries, COVERAGE).T
-        covered[held_out] = (lowest <= true[held_out]) & (true[held_out] <= highest)
+        intervals[held_out] = ranker.predict_interval(queries, COVERAGE)
         errors.append(metrics.mean_absolute_error(true[held_out], estimated[held_out]))
         baseline.append(np.abs(np.median(true[train]) - true[held_out]).mean())
     progress("evaluating", folds, folds)
-    mae, mae_median = metrics.mean_absolute_error(true, estimated), float(np.mean(baseline))
-    counts = Counter(map(header.format_grade, true.tolist()))
-    confusion = metrics.confusion_matrix(true, estimated, labels=labels)
+    predicted = _Predictions(true, estimated, proba, intervals, labels)
+    spread, mae_median = float(np.std(errors, ddof=1)), float(np.mean(baseline))
+    return _evaluation(header, predicted, true, mae_median, folds=folds, mae_std=spread)
+
+
+def evaluate_pictures(
+    directory: Path,
+    snapshot: Snapshot,
+    images: Path,
+    labels: LabelsLike | None,
+    *,
+    file_column: str = "file",
+    grade_column: str = "grade",
+    strict: bool | None = None,
+    n_jobs: int = -1,
+    progress: Progress = no_progress,
+) -> Evaluation:
+    """Grade pictures from outside a collection with its model; see :meth:`Collection.evaluate_on`."""
+    estimator, header, listing = snapshot.searcher.estimator, snapshot.header, list_pictures(images)
+    if labels is None:
+        table = GradeTable(read_folder_grades(listing.names, header))
+    else:
+        source = Labels(labels, file_column, grade_column)
+        table = source.read(listing.names, header, at_least_two=False, skip_missing=strict is False)
+    pictures, bad = _read_graded(listing, table, directory, header, n_jobs, progress)
+    report = ImportReport(len(pictures), bad=bad, ignored=listing.ignored, not_found=table.not_found)
+    check_report(report, n_pictures=None, strict=strict)
+    known = [picture.name for picture in pictures if picture.sha256 in snapshot.images.by_content]
+    new = [picture for picture in pictures if picture.sha256 not in snapshot.images.by_content]
+    if not new:
+        raise InputError(_nothing_to_score(directory, images, len(known)))
+    true = np.array([table.grades[picture.name] for picture in new])
+    parts = [
+        estimator.estimate(
+            snapshot.trained_model.embed(np.stack([picture.features for picture in new[i : i + _BLOCK]]))
+        )
+        for i in range(0, len(new), _BLOCK)
+    ]
+    given = snapshot.grades[~np.isnan(snapshot.grades)]
+    mae_median = float(np.abs(np.median(given) - true).mean())
+    predicted = _with_labels_of(true, estimator.labels, parts)
+    return _evaluation(header, predicted, given, mae_median, read=report, in_collection=tuple(known))
+
+
+def _read_graded(
+    listing: Listing, table: GradeTable, directory: Path, header: Header, n_jobs: int, progress: Progress
+) -> tuple[list[ReadPicture], tuple[BadPicture, ...]]:
+    """Return the graded pictures of a folder, and the files that cannot be used."""
+    files = [(found.name, found.path.absolute()) for found in listing.files if found.name in table.grades]
+    stage = f"reading {pluralize(len(files), 'picture')}"
+    progress(stage, 0, 0)
+    pictures, bad = [], list(listing.bad)
+    for done, read in enumerate(read_pictures(files, extractor_of(directory, header), n_jobs=n_jobs), start=1):
+        if isinstance(read, BadPicture):
+            bad.append(read)
+        else:
+            pictures.append(read)
+        progress(stage, done, len(files))
+    return pictures, tuple(bad)
+
+
+def _nothing_to_score(directory: Path, images: Path, n_known: int) -> str:
+    if n_known:
+        return (
+            f"all {n_known} graded pictures of {images} are in {directory}; give other ones, or leave --pictures out: "
+            "`ordrank evaluate` holds out those of the collection"
+        )
+    return f"no picture of {images} has a grade; name a CSV file of grades with --labels"
+
+
+@dataclass(frozen=True)
+class _Predictions:
+    """Given grades (n,) and what was estimated without them."""
+
+    true: FloatArray
+    estimated: FloatArray
+    proba: FloatArray  # (n, m)
+    intervals: FloatArray  # (n, 2)
+    labels: FloatArray  # (m,)
+
+
+def _with_labels_of(true: FloatArray, known: FloatArray, parts: Sequence[Estimates]) -> _Predictions:
+    """Return estimates of grades of which some may be none that the collection knows; their probability is 0."""
+    labels = np.union1d(known, true)
+    values, intervals = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "intervals"))
+    proba = np.zeros((len(true), len(labels)))
+    proba[:, np.searchsorted(labels, known)] = np.concatenate([part.proba for part in parts])
+    return _Predictions(true, values, proba, intervals, labels)
+
+
+def _evaluation(
+    header: Header,
+    predicted: _Predictions,
+    given: FloatArray,
+    mae_median: float,
+    *,
+    folds: int = 0,
+    mae_std: float | None = None,
+    read: ImportReport | None = None,
+    in_collection: tuple[str, ...] = (),
+) -> Evaluation:
+    """Return all scores; ``given`` are the grades that the collection has."""
+    true, estimated, labels = predicted.true, predicted.estimated, predicted.labels
+    mae, by_grade = metrics.mean_absolute_error(true, estimated), metrics.mean_absolute_error_per_grade(true, estimated)
+    lowest, highest = predicted.intervals.T
+    counts = Counter(map(header.format_grade, given.tolist()))
     return Evaluation(
         pictures=len(true),
         folds=folds,
         mae=mae,
-        mae_std=float(np.std(errors, ddof=1)),
+        mae_std=mae_std,
         mae_median=mae_median,
         accuracy=metrics.accuracy(true, estimated, labels=labels),
         kappa=metrics.quadratic_weighted_kappa(true, estimated, labels=labels),
         tau=metrics.kendall_tau(true, estimated),
-        coverage=float(covered.mean()),
-        rps=metrics.ranked_probability_score(true, proba, labels),
+        coverage=float(((lowest <= true) & (true <= highest)).mean()),
+        rps=metrics.ranked_probability_score(true, predicted.proba, labels),
         grades=tuple(header.format_grade(label) for label in labels),
-        confusion=tuple(tuple(row) for row in confusion.tolist()),
-        mae_by_grade=tuple(metrics.mean_absolute_error_per_grade(true, estimated).values()),
+        confusion=tuple(map(tuple, metrics.confusion_matrix(true, estimated, labels=labels).tolist())),
+        mae_by_grade=tuple(by_grade.get(label) for label in labels.tolist()),
         verdict=verdict(mae, mae_median),
         advice=advice_for(dict(counts), header.extractor) if is_poor(mae, mae_median) else None,
+        read=read,
+        in_collection=in_collection,
     )
 
 

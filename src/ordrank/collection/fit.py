@@ -4,87 +4,68 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
-from ordrank._format import pluralize
 from ordrank._protocols import Extractor
-from ordrank.collection.database import is_collection
-from ordrank.collection.ingest.grades_csv import parse_order, read_grades
-from ordrank.collection.ingest.groups_csv import read_groups
+from ordrank.collection import staged_features
+from ordrank.collection.database import is_collection, stored_path
+from ordrank.collection.feature_selection import AUTO, SelectedFeatures, reuse, select_features
+from ordrank.collection.ingest.folder_grades import read_folder_grades
+from ordrank.collection.ingest.grades_csv import GradeTable, parse_order
 from ordrank.collection.ingest.image_folder import Listing, list_pictures
-from ordrank.collection.ingest.importing import Reader, check_report, extractor_of, import_pictures
+from ordrank.collection.ingest.importing import (
+    Reader,
+    check_report,
+    extractor_of,
+    import_pictures,
+    stage_features,
+)
+from ordrank.collection.ingest.labels import Labels, LabelsLike
 from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.model_file import untrained
 from ordrank.collection.projection import MAX_FEATURES
-from ordrank.collection.reports import FitReport, ImportReport, advice_for, is_poor, verdict
+from ordrank.collection.reports import FeatureChoice, FitReport, ImportReport, advice_for, is_poor, verdict
 from ordrank.collection.store import BALANCED, FITTED, Store, read_store, write_store
 from ordrank.collection.types import FileStamp, Header, Progress, no_progress
 from ordrank.errors import BadPicturesError, CollectionError, InputError
 from ordrank.features.registry import find_extractor
 
-DEFAULT_FEATURES = "pixels"
 
-LabelsLike: TypeAlias = str | os.PathLike[str] | Mapping[str, float | str]
+class ReadOptions(TypedDict, total=False):
+    """Options of :meth:`Collection.evaluate_on`."""
+
+    file_column: str
+    grade_column: str
+    strict: bool | None
+    n_jobs: int
+    progress: Progress
 
 
-class FitOptions(TypedDict, total=False):
+class AddOptions(ReadOptions, total=False):
+    """Options of :meth:`Collection.add`."""
+
+    group_column: str | None
+    device: str
+
+
+class FitOptions(AddOptions, total=False):
     """Options of :meth:`Collection.fit`."""
 
     features: str | None
     order: str | Sequence[str] | None
-    file_column: str
-    grade_column: str
-    group_column: str | None
     balanced: bool | None
-    strict: bool
-    n_jobs: int
     scheduler: str | None
     workers: int | None
-    progress: Progress
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Grades by name: a CSV file with two named columns, or a mapping.
-
-    ``order`` names the grades, lowest first, where they are words.
-    """
-
-    source: LabelsLike
-    file_column: str = "file"
-    grade_column: str = "grade"
-    order: tuple[str, ...] | None = None
-
-    def read(self, known: Iterable[str], header: Header, *, at_least_two: bool) -> dict[str, float]:
-        """Return the grades of known pictures. Raise InputError if the source names others, or wrong grades."""
-        if isinstance(self.source, Mapping):
-            names = set(known)
-            unknown = [name for name in self.source if name not in names]
-            if unknown:
-                counted = pluralize(len(unknown), "picture that is", "pictures that are")
-                raise InputError(f"labels name {counted} not in the folder or the collection, first {unknown[0]!r}")
-            grades = {name: header.parse_grade(str(grade)) for name, grade in self.source.items()}
-            if at_least_two and len(set(grades.values())) < 2:
-                raise InputError("an order needs two different grades; labels hold fewer")
-            return grades
-        return read_grades(
-            Path(self.source),
-            set(known),
-            file_column=self.file_column,
-            grade_column=self.grade_column,
-            order=header.order,
-            at_least_two=at_least_two,
-        )
 
 
 def fit_collection(
@@ -93,12 +74,13 @@ def fit_collection(
     labels: LabelsLike | None,
     *,
     features: str | None = None,
+    device: str = "cpu",
     order: str | Sequence[str] | None = None,
     file_column: str = "file",
     grade_column: str = "grade",
     group_column: str | None = None,
     balanced: bool | None = None,
-    strict: bool = False,
+    strict: bool | None = None,
     n_jobs: int = -1,
     scheduler: str | None = None,
     workers: int | None = None,
@@ -106,34 +88,44 @@ def fit_collection(
 ) -> FitReport:
     """Create a collection from pictures and labels, or train one again; see :meth:`Collection.fit`."""
     images = None if images is None else Path(images)
-    if order is not None and labels is None:
-        raise InputError("an order names the grades of labels: name their CSV file with --labels")
     names = None if order is None else parse_order(order)
-    source = None if labels is None else Labels(labels, file_column, grade_column, names)
+    source = None if labels is None else Labels(labels, file_column, grade_column, group_column)
     _check_apart(images, directory)
     listing = Listing((), (), 0) if images is None else list_pictures(images)
-    header, known, extractor = _existing(directory, source, features)
-    if header is None:
-        if source is None:
-            raise InputError("a new collection needs grades to learn from: name a CSV file with --labels")
-        extractor = find_extractor(DEFAULT_FEATURES) if extractor is None else extractor
-        if extractor.dim > MAX_FEATURES:
-            raise InputError(
-                f"{extractor.name} gives {extractor.dim} numbers a picture, more than {MAX_FEATURES}; use smaller ones"
-            )
-        new = Header(extractor.name, extractor.fingerprint, extractor.dim, names)
+    header, known = _existing(directory)
+    new = Header("", "", 0, names, by_folder=source is None) if header is None else header
+    _check_order(names, new, directory, has_labels=source is not None)
+    if source is None:
+        _check_no_groups(group_column)
+        table, groups = _grades_by_folder(listing, known, new, progress), dict[str, str]()
     else:
-        new = header
-    grades = _read_labels(source, new, listing, known, at_least_two=new.model is None)
-    groups = _read_groups(source, group_column, grades)
+        table, groups = _read_labels(
+            source, listing, known, new, at_least_two=new.model is None, skip_missing=strict is False
+        )
+    grades = table.grades
+    reader = partial(_reader, n_jobs, scheduler, workers)
+    if header is None:
+        files = [(found.name, found.path.absolute()) for found in listing.files]
+        selected = _select_features(features or AUTO, files, grades, groups, device, reader, progress)
+        new = new.with_features(_checked(selected.extractor))
+    else:
+        selected = _other_features(directory, features, device, reader, progress)
     with write_store(directory, None if header else new) as store:
         report, before = ImportReport(), store.named_grades()
+        if selected.extractor is not None and selected.extractor.fingerprint != store.header.fingerprint:
+            with _training_imported(), reader() as read:
+                stage_features(store, selected.extractor, reuse(read, selected.read), progress)
+            if store.header.model is None:
+                staged_features.adopt_untrained(store)
+            elif listing.files:  # new pictures are added to features that are in use
+                _train(store, balanced, progress)
         if listing.files:
-            extractor = extractor_of(directory, store.header, extractor)
+            extractor = extractor_of(directory, store.header, selected.extractor, device)
             if extractor.name != store.header.extractor:
                 store.set_extractor(extractor.name)
-            with _training_imported(), _reader(n_jobs, scheduler, workers) as read:
-                report = import_pictures(store, listing, extractor, grades, read, progress)
+            with _training_imported(), reader() as read:
+                report = import_pictures(store, listing, extractor, grades, reuse(read, selected.read), progress)
+        report = replace(report, not_found=table.not_found)
         check_report(report, n_pictures=len(store), strict=strict)
         regraded = _grades_of_known(store, before, grades)
         imported = dict(store.named_grades().values())
@@ -144,16 +136,68 @@ def fit_collection(
         report = replace(report, regraded=_count_regraded(store, before))
         if images is not None:
             report = replace(report, missing=len(imported.keys() - {found.name for found in listing.files}))
-        progress("learning a distance", 0, 0)
-        from ordrank.collection.train import train
-
-        balanced = store.is_balanced if balanced is None else balanced
-        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        model, error = train(store, balanced=balanced, notes={FITTED: now, BALANCED: str(balanced)})
-        return _fit_report(store, report, model, error)
+        model, error = _train(store, balanced, progress)
+        return _fit_report(store, report, model, error, selected.choice)
 
 
-def _fit_report(store: Store, imported: ImportReport, model: dict[str, Any], error: float) -> FitReport:
+def _train(store: Store, balanced: bool | None, progress: Progress) -> tuple[dict[str, Any], float]:
+    progress("learning a distance", 0, 0)
+    from ordrank.collection.train import train
+
+    balanced = store.is_balanced if balanced is None else balanced
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return train(store, balanced=balanced, notes={FITTED: now, BALANCED: str(balanced)})
+
+
+def _select_features(
+    features: str,
+    files: Sequence[tuple[str, Path]],
+    grades: Mapping[str, float],
+    groups: Mapping[str, str],
+    device: str,
+    reader: Callable[[], AbstractContextManager[Reader]],
+    progress: Progress,
+) -> SelectedFeatures:
+    """Return the named features, or the best for these files."""
+    if features != AUTO:
+        return SelectedFeatures(find_extractor(features, device=device))
+    with reader() as read:
+        return select_features(files, grades, groups, read, device=device, progress=progress)
+
+
+def _other_features(
+    directory: Path,
+    features: str | None,
+    device: str,
+    reader: Callable[[], AbstractContextManager[Reader]],
+    progress: Progress,
+) -> SelectedFeatures:
+    """Return the features that a collection is to have, if they are named; none if it keeps its own."""
+    if features is None:
+        return SelectedFeatures()
+    with read_store(directory) as store:
+        rows = store.rows()
+    files = [(row.name, stored_path(row.path)) for row in rows]
+    grades = {row.name: row.grade for row in rows if row.grade is not None}
+    groups = {row.name: row.group for row in rows if row.group is not None}
+    selected = _select_features(features, files, grades, groups, device, reader, progress)
+    _checked(selected.extractor)
+    return selected
+
+
+def _checked(extractor: Extractor | None) -> Extractor:
+    """Return an extractor. Raise InputError if its features are too many."""
+    assert extractor is not None
+    if extractor.dim > MAX_FEATURES:
+        raise InputError(
+            f"{extractor.name} gives {extractor.dim} numbers a picture, more than {MAX_FEATURES}; use smaller ones"
+        )
+    return extractor
+
+
+def _fit_report(
+    store: Store, imported: ImportReport, model: dict[str, Any], error: float, features: FeatureChoice | None
+) -> FitReport:
     grades = store.grades()
     given = grades[~np.isnan(grades)]
     error_median = float(np.abs(np.median(given) - given).mean())
@@ -162,55 +206,71 @@ def _fit_report(store: Store, imported: ImportReport, model: dict[str, Any], err
         counts = Counter(map(store.header.format_grade, given.tolist()))
         advice = advice_for(dict(counts), store.header.extractor)
     words = verdict(error, error_median)
-    return FitReport(len(store), len(given), imported, model, error, error_median, words, advice)
+    return FitReport(len(store), len(given), imported, model, error, error_median, words, advice, features)
 
 
 def add_pictures(
-    directory: Path, images: Path, labels: Labels | None, *, strict: bool, n_jobs: int, progress: Progress
+    directory: Path,
+    images: Path,
+    labels: LabelsLike | None,
+    *,
+    file_column: str = "file",
+    grade_column: str = "grade",
+    group_column: str | None = None,
+    device: str = "cpu",
+    strict: bool | None = None,
+    n_jobs: int = -1,
+    progress: Progress = no_progress,
 ) -> ImportReport:
     """Add pictures to a trained collection; see :meth:`Collection.add`."""
+    source = None if labels is None else Labels(labels, file_column, grade_column, group_column)
     listing = list_pictures(images)
-    header, known, _ = _existing(directory, labels, None)
+    header, known = _existing(directory)
     if header is None or header.model is None:
         raise untrained(directory)
-    grades = _read_labels(labels, header, listing, known, at_least_two=False)
+    table, groups = GradeTable({}), dict[str, str]()
+    if source is None:
+        _check_no_groups(group_column)
+    else:
+        table, groups = _read_labels(source, listing, known, header, at_least_two=False, skip_missing=strict is False)
+    grades = table.grades
     from ordrank.collection.train import picture_embedder
 
     with write_store(directory) as store:
         before, embed = store.named_grades(), picture_embedder(store)
+        extractor = extractor_of(directory, store.header, device=device)
         with _reader(n_jobs, None, None) as read:
-            report = import_pictures(
-                store, listing, extractor_of(directory, store.header), grades, read, progress, embed
-            )
+            report = import_pictures(store, listing, extractor, grades, read, progress, embed)
         store.set_grades(_grades_of_known(store, before, grades))
-        report = replace(report, regraded=_count_regraded(store, before))
-        if grades:
+        if groups:
+            store.set_groups(groups)
+        report = replace(report, regraded=_count_regraded(store, before), not_found=table.not_found)
+        if grades or groups:
             _update_new_estimates(store, {found.name for found in listing.files})
     check_report(report, n_pictures=None, strict=strict)
     return report
 
 
-def _existing(
-    directory: Path, labels: Labels | None, features: str | None
-) -> tuple[Header | None, Mapping[str, FileStamp], Extractor | None]:
-    """Return header and file stamps of a collection, if there is one, and the extractor if its name is given.
-
-    Raise CollectionError if labels or features do not fit.
-    """
-    extractor = None if features is None else find_extractor(features)
+def _existing(directory: Path) -> tuple[Header | None, Mapping[str, FileStamp]]:
+    """Return header and file stamps of a collection, if there is one."""
     if not is_collection(directory):
-        return None, {}, extractor
+        return None, {}
     with read_store(directory) as store:
-        header, known = store.header, store.stamps()
-    if extractor is not None and extractor.fingerprint != header.fingerprint:
-        raise CollectionError(
-            f"{directory} holds features of {header.extractor}, not of {features}; use another directory for these"
-        )
-    order = None if labels is None else labels.order
+        return store.header, store.stamps()
+
+
+def _check_order(order: tuple[str, ...] | None, header: Header, directory: Path, *, has_labels: bool) -> None:
+    """Raise InputError if an order of grades is given that is not that of the collection, or without any grades."""
+    if order is not None and not has_labels and not header.by_folder:
+        raise InputError("an order names the grades of labels: name their CSV file with --labels")
     if order is not None and order != header.order:
         held = "numbers" if header.order is None else f"the grades {', '.join(header.order)}"
         raise CollectionError(f"{directory} holds {held}; another order needs another directory")
-    return header, known, extractor
+
+
+def _check_no_groups(group_column: str | None) -> None:
+    if group_column is not None:
+        raise InputError("groups are a column of the CSV file with the grades: name that file with --labels")
 
 
 def _check_apart(images: Path | None, directory: Path) -> None:
@@ -226,23 +286,34 @@ def _check_apart(images: Path | None, directory: Path) -> None:
 
 
 def _read_labels(
-    labels: Labels | None, header: Header, listing: Listing, known: Iterable[str], *, at_least_two: bool
-) -> dict[str, float]:
-    if labels is None:
-        return {}
-    listed = [found.name for found in listing.files] + [bad.name for bad in listing.bad]
-    return labels.read([*listed, *known], header, at_least_two=at_least_two)
+    labels: Labels, listing: Listing, known: Iterable[str], header: Header, *, at_least_two: bool, skip_missing: bool
+) -> tuple[GradeTable, dict[str, str]]:
+    """Return grades and groups of the pictures in a folder, usable or not, and of those in the collection."""
+    names = listing.names | set(known)
+    in_folder = listing.names or None  # file names without a folder are those of the pictures at hand
+    table = labels.read(names, header, in_folder=in_folder, at_least_two=at_least_two, skip_missing=skip_missing)
+    return table, labels.read_groups(names, in_folder)
 
 
-def _read_groups(labels: Labels | None, column: str | None, graded: Iterable[str]) -> dict[str, str]:
-    """Return the groups of graded pictures by name, if a column of the CSV file names them."""
-    if column is None:
-        return {}
-    if labels is None or isinstance(labels.source, Mapping):
-        raise InputError("groups are a column of the CSV file with the grades: name that file with --labels")
-    if column in (labels.file_column, labels.grade_column):
-        raise InputError(f"column {column!r} cannot hold the groups too; name another column")
-    return read_groups(Path(labels.source), set(graded), file_column=labels.file_column, group_column=column)
+def _grades_by_folder(
+    listing: Listing, known: Mapping[str, FileStamp], header: Header, progress: Progress
+) -> GradeTable:
+    """Return the grades of new pictures by their folders, if those of the collection are by folder.
+
+    Pictures that are known keep the grades they have by now. Raise InputError if a first fit had fewer than two grades.
+    """
+    if not header.by_folder:
+        return GradeTable({})
+    grades = read_folder_grades([found.name for found in listing.files if found.name not in known], header)
+    values = sorted(set(grades.values()))
+    if not known and len(values) < 2:
+        raise InputError(
+            "a new collection needs two different grades to learn from: name a CSV file with --labels, or sort the "
+            "pictures into folders that are named after their grades"
+        )
+    if grades:
+        progress(f"grading by folder: {', '.join(map(header.format_grade, values))}", 0, 0)
+    return GradeTable(grades)
 
 
 @contextmanager

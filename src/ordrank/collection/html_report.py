@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,8 +39,19 @@ def write_report(directory: Path, results: Sequence[RankResult], out: Path) -> N
         if store.count(ids) < len(ids):  # since the ranking
             raise CollectionError(f"{directory} changed while it was being read; try again")
         thumbnails = dict(zip(ids, store.thumbnails(ids), strict=True))
-    complete = [r if r.id is None else replace(r, thumbnail=thumbnails[r.id]) for r in results]
-    write_files(out.parent, {out.name: render_report(complete, thumbnails, collection=str(directory))})
+    names = _without_folders([result.query for result in results])
+    complete = [
+        replace(r, query=name, thumbnail=r.thumbnail if r.id is None else thumbnails[r.id])
+        for r, name in zip(results, names, strict=True)
+    ]
+    write_files(out.parent, {out.name: render_report(complete, thumbnails, collection=directory.absolute().name)})
+
+
+def _without_folders(queries: Sequence[str]) -> list[str]:
+    """Return queries without the folder that absolute paths have in common: a page is passed on to others."""
+    absolute = [query for query in queries if os.path.isabs(query)]
+    common = os.path.commonpath([os.path.dirname(query) for query in absolute]) if absolute else ""
+    return [os.path.relpath(query, common) if os.path.isabs(query) else query for query in queries]
 
 
 def render_report(results: Sequence[RankResult], thumbnails: Mapping[int, bytes], *, collection: str) -> bytes:

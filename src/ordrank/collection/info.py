@@ -46,6 +46,7 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
             balanced=store.is_balanced,
             groups=store.count_groups(),
             changed=store.count_changed(),
+            added=store.count_added(),
             not_embedded=not_embedded,
             bytes=sum(map(_size, directory.iterdir())),
         )

@@ -100,6 +100,8 @@ class LiveSnapshot:
             previous = self.snapshot
             same_connection = self._version is not None and version[0] == self._version[0]
             self.snapshot = take_snapshot(self._directory, previous, changed=same_connection)
+        if previous is not None and previous.header.fingerprint != self.snapshot.header.fingerprint:
+            self._take_idle(None)  # they would read other features
         self._version = version
         model = self.snapshot.header.model
         if self._on_new_model is not None and previous is not None and model != previous.header.model:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
 from ordrank._protocols import Extractor
 from ordrank.collection.ingest.importing import extractor_of
-from ordrank.collection.ingest.reading import read_query
+from ordrank.collection.ingest.reading import read_pictures, read_query
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.search import EmbeddedQuery, split_held_out
 from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import read_store
-from ordrank.collection.types import Header, QueryPicture
-from ordrank.errors import InputError, PictureTooLargeError
-from ordrank.features.pictures import count_pixels
+from ordrank.collection.types import AcquireLock, BadPicture, Header, Progress, QueryPicture, no_progress
+from ordrank.errors import InputError, UnreadablePictureError
 
 # A picture file, the name or id of a picture in the collection, or a picture that was read.
 Query: TypeAlias = str | os.PathLike[str] | int | np.integer | QueryPicture
+_BLOCK = 256  # pictures embedded at a time
 
 
 class QueryReader:
@@ -31,34 +33,75 @@ class QueryReader:
         self._directory, self._live = directory, live
         self._extractor: Extractor | None = None
 
-    def read(self, data: bytes, name: str, max_pixels: int | None = None) -> int | QueryPicture:
+    def read(self, data: bytes, name: str, large_lock: AcquireLock = nullcontext) -> int | QueryPicture:
         """Return the id of the picture with this content, else decode it and compute its features."""
         snapshot, sha256 = self._live.current(), hashlib.sha256(data).hexdigest()
         row = snapshot.images.by_content.get(sha256)
         if row is not None:  # needs neither decoding nor the extractor
             return int(snapshot.images.ids[row])
-        if max_pixels is not None and (count_pixels(data) or 0) > max_pixels:
-            raise PictureTooLargeError(f"has more than {max_pixels // 10**6} million pixels; send a smaller one")
-        return read_query(data, self._extractor_of(snapshot.header), name=name, sha256=sha256)
+        extractor = self._extractor_of(snapshot.header)
+        return read_query(data, extractor, name=name, sha256=sha256, large_lock=large_lock)
 
-    def embed(self, snapshot: Snapshot, query: Query) -> EmbeddedQuery:
-        """Return a query with its embedding. Raise InputError if it is neither a file nor in the collection."""
-        images = snapshot.images
+    def embed(
+        self, snapshot: Snapshot, queries: Sequence[Query], *, n_jobs: int = -1, progress: Progress = no_progress
+    ) -> list[EmbeddedQuery]:
+        """Return queries with their embeddings, in order; many files are read in processes.
+
+        Raise InputError if a query is neither a file nor in the collection, and UnreadablePictureError if a file cannot
+        be used.
+        """
+        files = {i: os.fspath(query) for i, query in enumerate(queries) if _is_file(query)}
+        pictures = {i: query for i, query in enumerate(queries) if isinstance(query, QueryPicture)}
+        embedded = {i: self._stored(snapshot, q) for i, q in enumerate(queries) if i not in files and i not in pictures}
+        for i, picture in zip(files, self._read_files(snapshot, list(files.values()), n_jobs, progress), strict=True):
+            pictures[i] = picture
+            if len(pictures) >= _BLOCK:
+                embedded |= self._embed_pictures(snapshot, pictures, files)
+                pictures = {}
+        embedded |= self._embed_pictures(snapshot, pictures, files)
+        return [embedded[i] for i in range(len(queries))]
+
+    def _read_files(
+        self, snapshot: Snapshot, files: Sequence[str], n_jobs: int, progress: Progress
+    ) -> Iterator[QueryPicture]:
+        if not files:
+            return
+        named, stage = [(file, Path(file).absolute()) for file in files], f"reading {len(files)} pictures"
+        if len(files) > 1:
+            progress(stage, 0, 0)
+        with closing(read_pictures(named, self._extractor_of(snapshot.header), n_jobs=n_jobs)) as outcomes:
+            for done, read in enumerate(outcomes, start=1):
+                if isinstance(read, BadPicture):
+                    raise UnreadablePictureError(f"{read.name} {read.reason}")
+                yield QueryPicture(read.name, read.sha256, read.features, read.thumbnail)
+                progress(stage, done, len(files))
+
+    def _embed_pictures(
+        self, snapshot: Snapshot, pictures: Mapping[int, QueryPicture], files: Mapping[int, str]
+    ) -> dict[int, EmbeddedQuery]:
+        """Return pictures as queries by position: by content those of the collection, the others embedded at once."""
+        images, embedded, new = snapshot.images, {}, {}
+        for i, picture in pictures.items():
+            row = images.by_content.get(picture.sha256)
+            if row is None:
+                new[i] = picture
+            else:
+                embedded[i] = self._known(snapshot, row, files.get(i, images.names[row]))
+        if new:
+            vectors = snapshot.trained_model.embed(np.stack([picture.features for picture in new.values()]))
+            for (i, picture), vector in zip(new.items(), vectors, strict=True):
+                embedded[i] = EmbeddedQuery(picture.name, vector, picture.thumbnail, features=picture.features)
+        return embedded
+
+    def _stored(self, snapshot: Snapshot, query: Query) -> EmbeddedQuery:
+        """Return a picture of the collection, by id or name, as a query."""
         if isinstance(query, int | np.integer):
             row = snapshot.row_of(int(query))
-            return self._known(snapshot, row, images.names[row])
-        text = None
-        if not isinstance(query, QueryPicture):
-            text = os.fspath(query)
-            if not Path(text).is_file():
-                if text in images.by_name:
-                    return self._known(snapshot, images.by_name[text], text)
-                raise self._unknown(text)
-            query = read_query(Path(text), self._extractor_of(snapshot.header), name=text)
-        if query.sha256 in images.by_content:
-            row = images.by_content[query.sha256]
-            return self._known(snapshot, row, text or images.names[row])
-        return EmbeddedQuery(query.name, snapshot.trained_model.embed(query.features[None])[0], query.thumbnail)
+            return self._known(snapshot, row, snapshot.images.names[row])
+        text = str(query)
+        if text not in snapshot.images.by_name:
+            raise self._unknown(text)
+        return self._known(snapshot, snapshot.images.by_name[text], text)
 
     def _known(self, snapshot: Snapshot, row: int, name: str) -> EmbeddedQuery:
         picture, space = int(snapshot.images.ids[row]), snapshot.space
@@ -68,7 +111,7 @@ class QueryReader:
                 # A newer model than that of the snapshot may have embedded it since; a cluster checks that none has.
                 vector = store.embedding(picture) if space is None else None
                 if vector is None:
-                    vector = snapshot.trained_model.embed(store.feature_vector(picture)[None])[0]
+                    vector = snapshot.trained_model.embed(store.features_of([picture]))[0]
                 elif len(known := store.held_out(snapshot.trained_model.n_held_out, picture)[1]):
                     held_out = known[0]
         if held_out is None:
@@ -87,3 +130,7 @@ class QueryReader:
             similar = store.similar_name(text)
         hint = f"did you mean {similar}?" if similar else "give picture files, or names that `ordrank export` lists"
         return InputError(f"{text or repr(text)} is neither a picture file nor a name in {self._directory}; {hint}")
+
+
+def _is_file(query: Query) -> TypeGuard[str | os.PathLike[str]]:
+    return isinstance(query, str | os.PathLike) and Path(query).is_file()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,11 @@ from ordrank.neighbors.search import GRADED_ONLY, Embeddings, Filter, Hits, InMe
 if TYPE_CHECKING:
     from ordrank.collection.snapshot import Snapshot
 
+_BATCH = 256  # queries searched at a time
 ONLY_GRADED = "the only graded picture of the collection does not vote on itself; give more grades with `ordrank fit`"
 NO_GRADES = "no picture of the collection has a grade to vote with; give grades with `ordrank fit`"
+
+ReadFeatures: TypeAlias = Callable[[Sequence[int]], NDArray[np.float32]]  # ids of k pictures to features (k, dim)
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class EmbeddedQuery:
         If it belongs to the collection; it neither votes on itself nor is it a hit.
     by_threshold : ndarray of shape (m,), or None
         Probabilities of the threshold model, if it was held out of that.
+    features : ndarray of shape (dim,), or None
+        Of a picture that does not belong to the collection.
     """
 
     name: str
@@ -46,6 +51,7 @@ class EmbeddedQuery:
     thumbnail: bytes = b""
     id: int | None = None
     by_threshold: FloatArray | None = None
+    features: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,11 @@ class Estimates:
     values: FloatArray  # (q,), medians
     intervals: FloatArray  # (q, 2), lowest and highest grade
     nearest: IntArray  # (q, k), ids of pictures that vote, nearest first
+
+    def row(self, i: int) -> Estimates:
+        """Return the estimate of one query."""
+        rows = slice(i, i + 1)
+        return Estimates(self.proba[rows], self.values[rows], self.intervals[rows], self.nearest[rows])
 
     def columns(self) -> FloatArray:
         """Return medians and intervals side by side, (q, 3)."""
@@ -149,12 +160,16 @@ class GradeEstimator:
         intervals = self._distribution.interval(proba, COVERAGE)
         return Estimates(proba, self._distribution.median(proba), intervals, nearest[:, : n_votes.min(initial=k)])
 
-    def novelty(self, query: EmbeddedQuery, nearest: IntArray) -> float | None:
-        """Return the p-value that a query is like the pictures that vote on it (k,), nearest first."""
-        distribution = self._distribution
-        vectors = self._index.take(nearest[: DEFAULTS.novelty_neighbors])
-        difference = np.subtract(vectors, query.vector, dtype=np.float64)[:, distribution.n_order :]
-        value = float(distribution.novelty(np.linalg.norm(difference, axis=1).min(keepdims=True))[0])
+    def novelty(self, query: EmbeddedQuery, nearest: IntArray, read_features: ReadFeatures) -> float | None:
+        """Return the p-value that a query is like the pictures that vote on it (k,), nearest first.
+
+        They are compared in all features: principal components of a collection hardly show what is foreign to it.
+        """
+        ids, own = nearest[: DEFAULTS.novelty_neighbors].tolist(), query.features
+        if own is None:
+            assert query.id is not None  # it belongs to the collection
+            own = read_features([query.id])[0]
+        value = float(self._distribution.novelty(np.array([distance_to_nearest(own, read_features(ids))]))[0])
         return None if np.isnan(value) else value
 
     def _threshold_proba(
@@ -185,17 +200,47 @@ class Searcher:
         self.estimator = GradeEstimator(index, snapshot.trained_model, snapshot.groups)
         self._snapshot, self._index, self._n_order = snapshot, index, snapshot.trained_model.n_order
 
-    def rank(self, query: EmbeddedQuery, request: RankRequest) -> RankResult:
-        """Estimate the grade of a query and rank the pictures that match the request."""
-        header, ids = self._snapshot.header, None if query.id is None else np.array([query.id])
-        by_threshold = None if query.by_threshold is None else query.by_threshold[None]
-        estimate = self.estimator.estimate(query.vector[None], ids, by_threshold)
-        value, (lowest, highest) = float(estimate.values[0]), estimate.intervals[0].tolist()
-        where = self._filter(request, value)
+    def rank(
+        self, queries: Sequence[EmbeddedQuery], request: RankRequest, read_features: ReadFeatures
+    ) -> list[RankResult]:
+        """Estimate the grades of queries and rank the pictures that match the request, for each query."""
+        new = [i for i, query in enumerate(queries) if query.id is None]
+        batches = [new[start : start + _BATCH] for start in range(0, len(new), _BATCH)]
+        # A picture of the collection is not among its own hits, nor does it get votes of its group: one at a time.
+        batches += [[i] for i, query in enumerate(queries) if query.id is not None]
+        results: dict[int, RankResult] = {}
+        for batch in batches:
+            results |= zip(batch, self._rank_batch([queries[i] for i in batch], request, read_features), strict=True)
+        return [results[i] for i in range(len(queries))]
+
+    def _rank_batch(
+        self, queries: Sequence[EmbeddedQuery], request: RankRequest, read_features: ReadFeatures
+    ) -> list[RankResult]:
+        """Rank for one picture of the collection, or for queries none of which belongs to it."""
+        first, vectors = queries[0], np.stack([query.vector for query in queries])
+        ids = None if first.id is None else np.array([first.id])
+        by_threshold = None if first.by_threshold is None else first.by_threshold[None]
+        estimates = self.estimator.estimate(vectors, ids, by_threshold)
+        results: dict[int, RankResult] = {}
+        for where, rows in self._filters(request, estimates.values):
+            hits = self._nearest(vectors[rows], request, where, exclude=first.id)
+            for i, row in enumerate(rows.tolist()):
+                results[row] = self._result(queries[row], request, estimates.row(row), hits.row(i), read_features)
+        return [results[row] for row in range(len(queries))]
+
+    def _nearest(self, vectors: NDArray[np.floating], request: RankRequest, where: Filter, exclude: int | None) -> Hits:
+        """Return the nearest pictures up to the end of the requested page."""
         k = request.offset + request.k
-        if request.offset and request.offset >= self._nearest(query, 0, where).total:
+        if request.offset and request.offset >= self._index.nearest(vectors, 0, where, exclude=exclude).total:
             k = 0  # beyond the last page: count without sorting
-        hits = self._nearest(query, k, where)
+        return self._index.nearest(vectors, k, where, exclude=exclude)
+
+    def _result(
+        self, query: EmbeddedQuery, request: RankRequest, estimate: Estimates, hits: Hits, read_features: ReadFeatures
+    ) -> RankResult:
+        """Return the result of one query from its estimate and its hits."""
+        header, value = self._snapshot.header, float(estimate.values[0])
+        lowest, highest = estimate.intervals[0].tolist()
         found, distances = hits.ids[0, request.offset :], hits.distances[0, request.offset :]
         difference = np.subtract(self._index.take(found), query.vector, dtype=np.float64)
         order = np.linalg.norm(difference[:, : self._n_order], axis=1)
@@ -213,7 +258,7 @@ class Searcher:
                 GradeProbability(header.format_grade(label), probability)
                 for label, probability in zip(self.estimator.labels, estimate.proba[0].tolist(), strict=True)
             ),
-            novelty=self.estimator.novelty(query, estimate.nearest[0]),
+            novelty=self.estimator.novelty(query, estimate.nearest[0], read_features),
             position=self._snapshot.display_position(query.vector, query.id) if request.with_position else None,
             total=hits.total,
             hits=tuple(
@@ -225,21 +270,26 @@ class Searcher:
             thumbnail=query.thumbnail,
         )
 
-    def _nearest(self, query: EmbeddedQuery, k: int, where: Filter) -> Hits:
-        return self._index.nearest(query.vector[None], k, where, exclude=query.id)
-
-    def _filter(self, request: RankRequest, value: float) -> Filter:
-        """Return the filter of a request for a query of estimated grade ``value``."""
+    def _filters(self, request: RankRequest, values: FloatArray) -> Iterator[tuple[Filter, IntArray]]:
+        """Yield the filters of a request for queries of estimated grades (q,), each with the rows it is for."""
         lowest, highest = self._snapshot.grade_range(request)
-        scale, nearest = self._snapshot.scale, None
-        if request.within_grade:
-            nearest = scale, int(nearest_label(scale, np.array([value]))[0])
-        return Filter(lowest=lowest, highest=highest, nearest_to=nearest)
+        if not request.within_grade:
+            yield Filter(lowest=lowest, highest=highest), np.arange(len(values))
+            return
+        scale = self._snapshot.scale
+        grades = nearest_label(scale, values)
+        for grade in np.unique(grades).tolist():
+            yield Filter(lowest=lowest, highest=highest, nearest_to=(scale, grade)), np.flatnonzero(grades == grade)
 
     def _ranked(self, picture: int, distance: float, order: float, appearance: float) -> RankedPicture:
         found = self._snapshot.picture(self._snapshot.row_of(picture))
         grade = found.grade or found.estimate or ""
         return RankedPicture(found.id, found.name, grade, found.grade is None, distance, order, appearance)
+
+
+def distance_to_nearest(features: NDArray[np.float32], others: NDArray[np.float32]) -> np.float64:
+    """Return the distance of features (dim,) to the nearest of others (k, dim)."""
+    return np.linalg.norm(np.subtract(others, features, dtype=np.float64), axis=1).min()  # type: ignore[no-any-return]
 
 
 def split_held_out(

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._protocols import FloatArray
-from ordrank.collection import change_log
+from ordrank.collection import change_log, staged_features
 from ordrank.collection.change_log import GradeChange, LoggedChange
 from ordrank.collection.database import (
     DATABASE,
+    SET_ESTIMATE,
     check_exists,
     check_is_free,
     check_types,
@@ -35,6 +36,7 @@ from ordrank.collection.database import (
     in_order,
     is_collection,
     is_text,
+    put_embedding,
     read_header,
     stack_embeddings,
     translate_errors,
@@ -42,7 +44,6 @@ from ordrank.collection.database import (
 )
 from ordrank.collection.types import EmbeddedBatch, FileStamp, Header, ImageRow
 from ordrank.collection.writer_lock import writer_lock
-from ordrank.errors import InputError
 from ordrank.neighbors.search import Embeddings
 
 # The largest number of parameters that older versions of SQLite accept in one statement.
@@ -52,7 +53,6 @@ ALL_IDS = range(2**63 - 1)
 # Keys of notes about the last fit.
 FITTED, BALANCED, ERROR = "fitted", "balanced", "error"
 _MODELS = "models"
-_ESTIMATE = "UPDATE pictures SET estimate = ?, lowest = ?, highest = ? WHERE id = ?"
 
 
 class Store:
@@ -61,6 +61,7 @@ class Store:
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
         self.directory, self._connection = directory, connection
         self.header = read_header(directory, connection)
+        self.features_table = "features"
 
     def __len__(self) -> int:
         (count,) = self._connection.execute("SELECT count(*) FROM pictures").fetchone()
@@ -80,15 +81,6 @@ class Store:
     def similar_name(self, name: str) -> str | None:
         """Return the name of a picture that may have been meant."""
         return next(iter(get_close_matches(name, self.stamps(), n=1)), None)
-
-    def check_names(self, names: Iterable[str]) -> None:
-        """Raise InputError if there is no picture of one of the names."""
-        unknown = [name for name in names if self.find(name) is None]
-        if unknown:
-            similar = self.similar_name(unknown[0])
-            hint = f"; did you mean {similar!r}?" if similar else ""
-            named = ", ".join(map(repr, unknown))
-            raise InputError(f"nothing was removed: {self.directory} has no picture named {named}{hint}")
 
     def named_grades(self) -> dict[int, tuple[str, float | None]]:
         """Return the name and the given grade of all pictures, by id."""
@@ -125,6 +117,10 @@ class Store:
         found = self._connection.execute("SELECT * FROM pictures WHERE sha256 = ?", (sha256,)).fetchone()
         return None if found is None else ImageRow(*found)
 
+    def ids(self) -> list[int]:
+        """Return the ids of all pictures, ascending."""
+        return [picture for (picture,) in self._connection.execute("SELECT id FROM pictures ORDER BY id")]
+
     def grades(self) -> FloatArray:
         """Return the grades (n,) of all pictures by ascending id; NaN where none was given."""
         return float_table(self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall(), 1)[:, 0]
@@ -139,14 +135,14 @@ class Store:
 
     def features(self) -> Iterator[NDArray[np.float32]]:
         """Yield the feature vectors of all pictures by ascending id, in blocks (b, dim)."""
-        found = self._connection.execute("SELECT vector FROM features ORDER BY id")
+        found = self._connection.execute(f"SELECT vector FROM {self.features_table} ORDER BY id")
         while block := found.fetchmany(_BLOCK_ROWS):
             yield decode_vectors([blob for (blob,) in block], self.header.dim)
 
-    def feature_vector(self, picture: int) -> NDArray[np.float32]:
-        """Return the features (dim,) of one picture."""
-        found = dict(self._connection.execute("SELECT id, vector FROM features WHERE id = ?", (picture,)))
-        return decode_vectors(in_order(found, [picture]), self.header.dim).reshape(-1)
+    def features_of(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """Return the feature vectors (k, dim) of pictures, in the given order."""
+        found = dict(self._select(f"SELECT id, vector FROM {self.features_table} WHERE id IN", ids))
+        return decode_vectors(in_order(found, ids), self.header.dim)
 
     def embedded_ids(self) -> list[int]:
         """Return the ids of the pictures that have an embedding, ascending."""
@@ -234,6 +230,10 @@ class Store:
         """Return the number of pictures whose grade is not the one that the model was trained with."""
         return change_log.counter(self._connection, change_log.CHANGED)
 
+    def count_added(self) -> int:
+        """Return the number of pictures that the model was not trained with."""
+        return change_log.count_added(self._connection)
+
     def changes_since(self, serial: int) -> list[GradeChange] | None:
         """Return the grade changes after a transaction; None if anything else has changed."""
         return change_log.changes_since(self._connection, serial)
@@ -288,7 +288,7 @@ class Store:
         """Set the estimates and their intervals (n, 3) of pictures by id."""
         with self.transaction() as cursor:
             rows = [(*row, int(picture)) for picture, row in zip(ids, estimates.tolist(), strict=True)]
-            cursor.executemany(_ESTIMATE, rows)
+            cursor.executemany(SET_ESTIMATE, rows)
 
     def set_extractor(self, name: str) -> None:
         """Set the name of the extractor, which must compute the same features."""
@@ -319,7 +319,7 @@ class Store:
         notes : mapping
             Stored with it, see :meth:`note`.
         """
-        ids = [picture for (picture,) in self._connection.execute("SELECT id FROM pictures ORDER BY id")]
+        ids = self.ids()
         with self.transaction() as cursor:
             done = 0
             for batch in batches:
@@ -328,20 +328,11 @@ class Store:
                     done += 1
             if done != len(ids):
                 raise ValueError(f"{done} embeddings for {len(ids)} pictures")
+            if self.features_table == staged_features.TABLE:
+                staged_features.adopt(cursor, self.header)
             write_meta(cursor, {"model": model, **notes})
-            change_log.forget_grades(cursor)
-        self.header = read_header(self.directory, self._connection)
-
-
-def put_embedding(cursor: sqlite3.Cursor, picture: int, batch: EmbeddedBatch, i: int) -> None:
-    """Store the embedding of picture i of a batch, what it is without its own grade, and its estimate."""
-    held_out = None if batch.held_out is None or np.isnan(batch.held_out[i, 0]) else _encode(batch.held_out[i])
-    cursor.execute("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", (picture, _encode(batch.vectors[i]), held_out))
-    cursor.execute(_ESTIMATE, (*batch.estimates[i].tolist(), picture))
-
-
-def _encode(vector: NDArray[np.floating]) -> bytes:
-    return vector.astype("<f4").tobytes()
+            change_log.forget_training(cursor)
+        self.header, self.features_table = read_header(self.directory, self._connection), "features"
 
 
 def open_store(directory: Path) -> Store:

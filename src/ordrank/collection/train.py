@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ from ordrank.collection.model_file import (
     serialize_model,
 )
 from ordrank.collection.projection import Projection, fit_projection
-from ordrank.collection.search import GradeEstimator, Groups, build_index, split_held_out
+from ordrank.collection.search import GradeEstimator, Groups, build_index, distance_to_nearest, split_held_out
 from ordrank.collection.store import ERROR, Store
 from ordrank.collection.types import EmbeddedBatch
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
@@ -30,6 +31,9 @@ from ordrank.neighbors.search import Embeddings
 
 _ROWS_PER_BLOCK = 4096
 _FOLDS = 5
+# Below 1: grades that are given after the training vote too.
+_MAX_THRESHOLD_WEIGHT = 0.95
+_NOVELTY_SAMPLES = 500  # held-out pictures that novel ones are compared with: p-values from 1/501
 
 EmbedPictures: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]], EmbeddedBatch]
 
@@ -58,9 +62,13 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
     projection, X = project(store)
     groups = Groups.from_names(np.arange(len(X)), store.groups())
     ranker = fit_ranker(X, grades, groups.codes, balanced=balanced)
-    error = _held_out_error(ranker, grades[graded])
+    errors = held_out_errors(ranker, grades[graded])
+    error = float(errors.mean()) if len(errors) else float("nan")
     held_out = _held_out(ranker, X, grades, groups.codes)
     model = Model.from_ranker(store.header.fingerprint, projection, ranker)
+    nearest = _held_out_nearest(store, ranker, np.flatnonzero(graded))
+    w = min(model.distribution.threshold_weight, _MAX_THRESHOLD_WEIGHT)
+    model = replace(model, distribution=replace(model.distribution, nearest=nearest, threshold_weight=w))
     previous, (name, files) = store.header.model, serialize_model(model)
     recorded = {name, *(known for known in store.models() if has_files(store.directory, known))}
     store.record_models(recorded)  # before the files exist: those that a killed process leaves are known
@@ -118,12 +126,11 @@ def update_estimates(store: Store, ids: Sequence[int]) -> None:
     store.set_estimates(embeddings.ids[chosen], found.columns())
 
 
-def _held_out_error(ranker: OrdinalRanker, grades: FloatArray) -> float:
-    """Return the mean absolute error of samples that were held out of the fit."""
+def held_out_errors(ranker: OrdinalRanker, grades: FloatArray) -> FloatArray:
+    """Return the absolute errors (q,) of the training samples that were held out of the fit."""
     proba = ranker.loo_proba_
     known = ~np.isnan(proba[:, 0])
-    estimates = ranker.grade_distribution_.median(proba[known])
-    return float(np.abs(estimates - grades[known]).mean()) if known.any() else float("nan")
+    return np.abs(ranker.grade_distribution_.median(proba[known]) - grades[known])
 
 
 def _held_out(ranker: OrdinalRanker, X: NDArray[np.float32], grades: FloatArray, groups: IntArray | None) -> FloatArray:
@@ -132,10 +139,23 @@ def _held_out(ranker: OrdinalRanker, X: NDArray[np.float32], grades: FloatArray,
     positions = metric.loo_positions_
     if positions is None:
         positions = _out_of_fold_positions(metric, X, grades, groups)
-    by_threshold = ranker._loo_by_threshold[:, : 0 if ranker.grade_distribution_.threshold_weight == 0 else None]
+    by_threshold = ranker._held_out.by_threshold[:, : 0 if ranker.grade_distribution_.threshold_weight == 0 else None]
     held_out = np.full((len(X), positions.shape[1] + by_threshold.shape[1]), np.nan)
     held_out[graded] = np.hstack([positions, by_threshold])
     return held_out
+
+
+def _held_out_nearest(store: Store, ranker: OrdinalRanker, graded: IntArray) -> FloatArray:
+    """Return the distances in all features, ascending, of held-out pictures to the nearest of their voting neighbours.
+
+    ``graded`` are the numbers of the training samples among all pictures.
+    """
+    rows, neighbors = ranker._held_out.rows, ranker._held_out.neighbors
+    drawn = np.random.default_rng(0).permutation(len(rows))[:_NOVELTY_SAMPLES]
+    needed, position = np.unique(np.column_stack([rows, neighbors])[drawn], return_inverse=True)
+    features = store.features_of(np.array(store.ids())[graded[needed]].tolist())
+    distances = [distance_to_nearest(features[own], features[others]) for own, *others in position]
+    return np.sort(np.array(distances))
 
 
 def _out_of_fold_positions(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._format import format_percent
-from ordrank._protocols import FloatArray
+from ordrank._protocols import Extractor, FloatArray
 from ordrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ NOVEL = 0.01  # p-value below which a picture is unlike the others
 
 # Called with a stage of the work, the number of items done and their total; 0 of 0 when the stage begins.
 Progress: TypeAlias = Callable[[str, int, int], object]
+# Returns a context that holds a lock.
+AcquireLock: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -44,6 +47,8 @@ class Header:
         Names of the grades, lowest first; a grade is then an index into it. None for numeric grades.
     model : str or None
         Name of the model that the embeddings belong to; None before the first fit.
+    by_folder : bool
+        Whether new pictures that ``fit`` reads without labels have the grades that their folders are named after.
     """
 
     extractor: str
@@ -51,6 +56,11 @@ class Header:
     dim: int
     order: tuple[str, ...] | None = None
     model: str | None = None
+    by_folder: bool = False
+
+    def with_features(self, extractor: Extractor) -> Header:
+        """Return the same settings with the features of another extractor."""
+        return replace(self, extractor=extractor.name, fingerprint=extractor.fingerprint, dim=extractor.dim)
 
     def format_grade(self, value: float) -> str:
         """Return a grade as the user writes it: a number, or the nearest name (the lower one half-way)."""

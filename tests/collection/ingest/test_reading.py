@@ -2,6 +2,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,23 +64,34 @@ class TestQuery:
         (tmp_path / "a.jpg").write_bytes(encode(paint(300, 200), "JPEG"))
         return tmp_path / "a.jpg"
 
-    def test_file_and_its_content_give_the_same_query(self, path):
+    def test_content_gives_the_same_query_as_its_file(self, path):
         data = path.read_bytes()
-        for query in (read_query(path, Pixels(16), name="a"), read_query(data, Pixels(16), name="a")):
-            assert (query.name, query.sha256) == ("a", hashlib.sha256(data).hexdigest())
-            assert (query.features.shape, query.features.dtype) == ((768,), np.float32)
-            (picture,) = read_pictures([("a", path)], Pixels(16))
-            np.testing.assert_array_equal(query.features, picture.features)
-            assert query.thumbnail == picture.thumbnail
+        sha256 = hashlib.sha256(data).hexdigest()
+        query = read_query(data, Pixels(16), name="a", sha256=sha256)
+        assert (query.features.shape, query.features.dtype) == ((768,), np.float32)
+        (picture,) = read_pictures([("a", path)], Pixels(16))
+        np.testing.assert_array_equal(query.features, picture.features)
+        assert (query.name, query.sha256, query.thumbnail) == ("a", picture.sha256, picture.thumbnail)
 
-    def test_error_names_a_file_and_continues_the_name_of_bytes(self, tmp_path):
-        (tmp_path / "empty.jpg").touch()
-        with pytest.raises(UnreadablePictureError, match=r"/empty\.jpg is empty$"):
-            read_query(tmp_path / "empty.jpg", Pixels(), name="empty.jpg")
+    def test_error_continues_the_name(self):
         with pytest.raises(UnreadablePictureError, match=r"^is empty$"):
-            read_query(b"", Pixels(), name="empty.jpg")
-        with pytest.raises(UnreadablePictureError, match=r"/none\.jpg vanished before it was read$"):
-            read_query(tmp_path / "none.jpg", Pixels(), name="none.jpg")
+            read_query(b"", Pixels(), name="empty.jpg", sha256="")
+
+    @pytest.mark.parametrize("is_large", [False, True])
+    def test_lock_is_held_while_a_large_picture_is_decoded(self, path, monkeypatch, is_large):
+        events = []
+
+        @contextmanager
+        def lock():
+            events.append("locked")
+            yield
+            events.append("unlocked")
+
+        decode = reading.decode_picture
+        monkeypatch.setattr(reading, "_LARGE_PIXELS", 1000 if is_large else 300 * 200)
+        monkeypatch.setattr(reading, "decode_picture", lambda *a, **k: (events.append("decoded"), decode(*a, **k))[1])
+        read_query(path.read_bytes(), Pixels(), name="a.jpg", sha256="", large_lock=lock)
+        assert events == (["locked", "decoded", "unlocked"] if is_large else ["decoded"])
 
     @pytest.mark.parametrize(
         ("dark", "reason"),
@@ -91,16 +103,15 @@ class TestQuery:
     )
     def test_picture_without_features_is_unreadable(self, dark, reason):
         with pytest.raises(UnreadablePictureError, match=f"^{reason}$"):
-            read_query(encode(Image.new("RGB", (50, 50))), DarkSensitive(dark), name="a.jpg")
+            read_query(encode(Image.new("RGB", (50, 50))), DarkSensitive(dark), name="a.jpg", sha256="")
 
     def test_error_of_the_extractor_is_raised_unchanged(self):
         with pytest.raises(InputError, match=r"^the network is gone$") as error:
-            read_query(encode(Image.new("RGB", (50, 50))), DarkSensitive("input error"), name="a.jpg")
+            read_query(encode(Image.new("RGB", (50, 50))), DarkSensitive("input error"), name="a.jpg", sha256="")
         assert not isinstance(error.value, UnreadablePictureError)
 
     def test_warnings_of_pillow_are_ignored(self, path, recwarn):
         path.write_bytes(encode(paint(), "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff"))
-        read_query(path, Pixels(), name="a.jpg")
         list(read_pictures([("a.jpg", path)], Pixels()))
         assert not recwarn.list
 

@@ -31,6 +31,11 @@ class Table:
     rows: list[Row]  # below the header, not blank, perhaps of another width
     problems: list[Problem]  # lines that cannot be split into cells
 
+    def column(self, name: str) -> list[str]:
+        """Return the cells of a column, of rows that have all columns."""
+        at = self.header.index(name)
+        return [cells[at] for _, cells in self.rows if len(cells) == len(self.header)]
+
 
 def read_table(file: Path, columns: tuple[str, str]) -> Table:
     """Read a CSV file. Raise InputError if it is not text, or its header does not name each of the columns once."""

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
@@ -15,22 +16,34 @@ from ordrank.collection.ingest.csv_table import DELIMITERS, Problem, Table, quot
 from ordrank.collection.ingest.picture_names import PictureNames
 from ordrank.errors import GradesError, InputError
 
+_MAX_SAME = 3  # pictures of the same file name in a message
 _MAX_SHOWN = 50  # problems in a message; suggestions are slow to compute and made for these only
+
+
+@dataclass(frozen=True)
+class GradeTable:
+    """Grades by the names of pictures, and the names in skipped lines, whose pictures are missing."""
+
+    grades: dict[str, float]
+    not_found: tuple[str, ...] = ()
 
 
 def read_grades(
     file: Path,
     known: Collection[str],
     *,
+    in_folder: Collection[str] | None = None,
     file_column: str = "file",
     grade_column: str = "grade",
     order: Sequence[str] | None = None,
     at_least_two: bool = True,
-) -> dict[str, float]:
+    skip_missing: bool = False,
+) -> GradeTable:
     """Read the grades of pictures from a CSV file.
 
     The first line names the columns; other columns are ignored. Cells are separated by commas, semicolons or tabs;
-    numbers may have a decimal comma if the comma is not the delimiter. Pictures without a line are ungraded.
+    numbers may have a decimal comma if the comma is not the delimiter. Pictures without a line, or with an empty grade,
+    are ungraded.
 
     Parameters
     ----------
@@ -38,18 +51,22 @@ def read_grades(
         In UTF-8, or UTF-16 with a byte order mark.
     known : collection of str
         Names of the pictures. The file may also write them as absolute paths, with a common folder in front, with
-        backslashes or ``./``.
+        backslashes or ``./``, or without their folder where only one picture has that file name.
+    in_folder : collection of str, optional
+        Those of the pictures whose folder may be left out; all by default.
     file_column, grade_column : str
         Names of the two columns.
     order : sequence of str, optional
         Names of the grades, lowest first; a grade is then its position. None for numeric grades.
     at_least_two : bool
-        Whether the same grade for all pictures is a problem.
+        Whether fewer than two different grades are a problem.
+    skip_missing : bool
+        Skip lines of pictures that are not among the known ones, unless all are, instead of reporting a problem.
 
     Returns
     -------
-    dict
-        Grade by name, as in ``known``.
+    GradeTable
+        With names as in ``known``.
 
     Raises
     ------
@@ -60,17 +77,21 @@ def read_grades(
     if file_column == grade_column:
         raise InputError(f"column {file_column!r} cannot hold both the files and the grades; name two columns")
     table = read_table(file, (file_column, grade_column))
-    parser = _GradeParser(table, known, (file_column, grade_column), positions)
+    names = PictureNames(known, table.column(file_column), in_folder)
+    parser = _GradeParser(table, names, (file_column, grade_column), positions, skip_missing=skip_missing)
     for line, cells in table.rows:
         parser.add(line, cells)
     problems = parser.problems()
-    if at_least_two and len(parser.distinct) == 1:
-        problems.append("all grades are the same: an order needs two different grades")
     if not table.rows and not problems:
         problems.append("there is no line below the names of the columns: add a line for every graded picture")
+    elif parser.not_found and not parser.has_found:
+        problems.append(f"no line names one of the pictures: there are {quoted_list(parser.not_found)}")
+    elif at_least_two and len(parser.distinct) < 2 and not (problems and not parser.distinct):
+        given = "all grades are the same" if parser.distinct else "no line has a grade"
+        problems.append(f"{given}: an order needs two different grades")
     if problems:
         raise GradesError(_message(file, problems, parser.advice()), tuple(problems))
-    return {name: grade.value for name, grade in parser.grades.items()}
+    return GradeTable({name: grade.value for name, grade in parser.grades.items()}, tuple(parser.not_found))
 
 
 def parse_order(order: str | Sequence[str]) -> tuple[str, ...]:
@@ -90,11 +111,11 @@ def _positions(order: Sequence[str]) -> dict[str, int]:
     return {name: position for position, name in enumerate(order)}
 
 
-def _message(file: Path, problems: list[str], advice: str | None) -> str:
+def _message(file: Path, problems: list[str], advice: list[str]) -> str:
     lines = [f"{file} has {pluralize(len(problems), 'problem')}:", *problems[:_MAX_SHOWN]]
     if len(problems) > _MAX_SHOWN:
         lines.append(f"… and {len(problems) - _MAX_SHOWN} more")
-    return "\n".join([*lines, advice] if advice else lines)
+    return "\n".join([*lines, *advice])
 
 
 class _Grade(NamedTuple):
@@ -107,14 +128,22 @@ class _GradeParser:
     """Collects grades and problems row by row."""
 
     def __init__(
-        self, table: Table, known: Collection[str], columns: tuple[str, str], positions: dict[str, int] | None
+        self,
+        table: Table,
+        names: PictureNames,
+        columns: tuple[str, str],
+        positions: dict[str, int] | None,
+        *,
+        skip_missing: bool,
     ) -> None:
         self.grades: dict[str, _Grade] = {}
         self.distinct: set[float | str] = set()  # with invalid grades, which may be valid after a correction
+        self.not_found: dict[str, None] = {}  # names in skipped lines; an ordered set
+        self.has_found = False  # whether a line names one of the pictures
+        self._skip_missing, self._has_missing = skip_missing, False
         self._width, self._delimiter = len(table.header), table.delimiter
         self._file_at, self._grade_at = map(table.header.index, columns)
-        self._names = PictureNames(known, (row[self._file_at] for _, row in table.rows if len(row) == self._width))
-        self._positions = positions
+        self._names, self._positions = names, positions
         self._problems = list(table.problems)
         self._words: dict[str, None] = {}  # grades with letters where numbers are expected; an ordered set
         self._unknown: list[tuple[Problem, str]] = []  # grades that resemble no name of the order
@@ -131,14 +160,17 @@ class _GradeParser:
             sentences.insert(0, f"no grade is in the order of grades {order}: there are {found}")
         return sentences
 
-    def advice(self) -> str | None:
+    def advice(self) -> list[str]:
+        """Return what to do, a sentence each."""
+        advice = []
+        if self._has_missing:
+            advice.append("Correct the names, or skip the lines whose pictures are missing with --skip-bad")
         if self._words:
-            return (
-                f"If the grades are words, name them with --order, lowest first; there are {quoted_list(self._words)}"
-            )
-        if (self._unknown or self._has_misspelt) and not self._is_unrelated_to_order():
-            return f"The order of grades is {quoted_list(self._positions or ())}"
-        return None
+            words = quoted_list(self._words)
+            advice.append(f"If the grades are words, name them with --order, lowest first; there are {words}")
+        elif (self._unknown or self._has_misspelt) and not self._is_unrelated_to_order():
+            advice.append(f"The order of grades is {quoted_list(self._positions or ())}")
+        return advice
 
     def _is_unrelated_to_order(self) -> bool:
         return len(self._unknown) > 1 and not (self._has_known or self._has_misspelt)
@@ -153,8 +185,15 @@ class _GradeParser:
             self._add_grade(line, cells[self._file_at], cells[self._grade_at].strip())
 
     def _add_grade(self, line: int, written: str, text: str) -> None:
-        name = self._find_name(line, written)
-        value = self._parse_grade(line, written, text)
+        name = self._names.find(written)
+        if name is None and self._skip_missing and written.strip() and not self._names.with_file_name(written):
+            self.not_found[written.strip()] = None
+            return
+        if name is None:
+            self._add_problem(line, self._unknown_name(written))
+        else:
+            self.has_found = True
+        value = self._parse_grade(line, written, text) if text else None
         if value is None:
             return
         self.distinct.add(value)
@@ -165,19 +204,17 @@ class _GradeParser:
             grades = f"grade {quoted(text)} here and grade {quoted(first.text)} in line {first.line}"
             self._add_problem(line, f"{quoted(written)} has {grades}")
 
-    def _find_name(self, line: int, written: str) -> str | None:
-        name = self._names.find(written)
-        if name is None and not written.strip():
-            self._add_problem(line, "names no file")
-        elif name is None:
-            similar = self._names.suggest(written) if self._is_shown() else None
-            self._add_problem(line, f"{quoted(written)} is not among the pictures{_suggestion(similar)}")
-        return name
+    def _unknown_name(self, written: str) -> str:
+        if not written.strip():
+            return "names no file"
+        same_file = self._names.with_file_name(written)
+        if same_file:
+            return f"{quoted(written)} may be {' or '.join(map(quoted, same_file[:_MAX_SAME]))}; write the folder too"
+        self._has_missing = True
+        similar = self._names.suggest(written) if self._is_shown() else None
+        return f"{quoted(written)} is not among the pictures{_suggestion(similar)}"
 
     def _parse_grade(self, line: int, written: str, text: str) -> float | None:
-        if not text:
-            self._add_problem(line, f"{quoted(written)} has no grade; leave the line out if the picture is not graded")
-            return None
         value = self._parse_number(text) if self._positions is None else self._positions.get(text)
         if value is not None and math.isfinite(value):
             self._has_known = True

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ordrank.collection.types import BadPicture
 from ordrank.errors import InputError
 
-_SUFFIXES = "jpg, jpeg, jpe, jfif, png, gif, bmp, tif, tiff, webp, ppm, pgm, pbm, pnm, avif, jp2"
+_SUFFIXES = "jpg, jpeg, jpe, jfif, png, gif, bmp, tif, tiff, webp, ppm, pgm, pbm, pnm, avif, heic, heif, hif, jp2"
 _DOTTED_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split(", "))
 _EXPECTED = f"Pictures have one of the suffixes {_SUFFIXES}."
 _INVALID_NAME = "has a name that is not valid UTF-8: rename it"
@@ -39,6 +39,11 @@ class Listing:
     files: tuple[FoundPicture, ...]
     bad: tuple[BadPicture, ...]  # files and folders that cannot be used
     ignored: int  # number of files without the suffix of a picture
+
+    @property
+    def names(self) -> set[str]:
+        """Names of all files, whether they can be used or not."""
+        return {found.name for found in self.files} | {bad.name for bad in self.bad}
 
 
 def list_pictures(path: Path) -> Listing:

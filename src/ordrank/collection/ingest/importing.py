@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ordrank._format import pluralize
 from ordrank._protocols import Extractor
-from ordrank.collection.database import as_text
+from ordrank.collection import staged_features
+from ordrank.collection.database import as_text, content_sha256, stored_path
 from ordrank.collection.ingest.image_folder import FoundPicture, Listing
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.ingest.rows import add_rows
@@ -63,7 +64,38 @@ def import_pictures(
     return ImportReport(len(files) - unusable, len(listing.files) - len(files), tuple(bad), listing.ignored)
 
 
-def check_report(report: ImportReport, *, n_pictures: int | None, strict: bool) -> None:
+def stage_features(store: Store, extractor: Extractor, read: Reader, progress: Progress) -> None:
+    """Read all pictures of a collection again for the features of another extractor, which it is then trained on.
+
+    What an interrupted call has read is kept. Raise BadPicturesError if a picture cannot be read as it was.
+    """
+    staged = staged_features.begin(store, extractor)
+    rows = {row.name: row for row in store.rows() if row.id not in staged}
+    stage, bad, done = f"reading {pluralize(len(rows), 'picture')} again", list[BadPicture](), 0
+    progress(stage, 0, 0)
+    files = [(row.name, stored_path(row.path)) for row in rows.values()]
+    for batch in _batches(read(files, extractor), BATCH):
+        features = {}
+        for item in batch:
+            if isinstance(item, BadPicture):
+                bad.append(item)
+            elif item.sha256 != content_sha256(rows[item.name].sha256):
+                bad.append(BadPicture(item.name, "has changed since it was read"))
+            else:
+                features[rows[item.name].id] = item.features
+        staged_features.put(store, features)
+        done += len(batch)
+        progress(stage, done, len(rows))
+    if bad:
+        counted = pluralize(len(bad), "picture")
+        raise BadPicturesError(
+            f"{counted} cannot be read again, so the collection keeps its features; restore the files, or remove the "
+            "pictures with `ordrank remove`",
+            tuple(bad),
+        )
+
+
+def check_report(report: ImportReport, *, n_pictures: int | None, strict: bool | None) -> None:
     """Raise BadPicturesError if the collection is empty, or with ``strict`` if a file could not be used.
 
     Nothing is lost without a duplicate, so that it is not counted.
@@ -76,13 +108,13 @@ def check_report(report: ImportReport, *, n_pictures: int | None, strict: bool) 
         raise BadPicturesError(f"{pluralize(len(unusable), 'file')} cannot be used", unusable)
 
 
-def extractor_of(directory: Path, header: Header, given: Extractor | None = None) -> Extractor:
+def extractor_of(directory: Path, header: Header, given: Extractor | None = None, device: str = "cpu") -> Extractor:
     """Return the extractor of the features of a collection: the given one, or the one that the collection names.
 
     Raise CollectionError if it computes other features by now.
     """
     try:
-        extractor = find_extractor(header.extractor) if given is None else given
+        extractor = find_extractor(header.extractor, device=device) if given is None else given
     except InputError as error:
         raise InputError(f"{error}; if it has moved, name it with `ordrank fit --features`") from None
     if extractor.fingerprint != header.fingerprint:

@@ -20,8 +20,8 @@ class PictureNames:
 
     A name may have backslashes, ``./`` in front, other Unicode composition, or a folder in front. Absolute paths must
     all have the same folder in front, the one under which most of them are pictures; relative paths too, provided
-    that none of them is the name of a picture. Matching by the last part alone would grade pictures of the same name
-    in other folders.
+    that none of them is the name of a picture. A bare file name may leave out the folder of the only picture that is
+    called so. Matching paths by their last part would grade pictures of the same name in other folders.
 
     Parameters
     ----------
@@ -29,10 +29,15 @@ class PictureNames:
         Names of the pictures.
     written : iterable of str
         All names of the table.
+    in_folder : collection of str, optional
+        Those of the pictures that bare file names may stand for; all by default.
     """
 
-    def __init__(self, known: Collection[str], written: Iterable[str]) -> None:
+    def __init__(
+        self, known: Collection[str], written: Iterable[str], in_folder: Collection[str] | None = None
+    ) -> None:
         self._known = frozenset(known)
+        self._in_folder = self._known if in_folder is None else in_folder
         paths = dict.fromkeys(name if name in self._known else _normalized(name) for name in written)
         relative = [path for path in paths if not _is_absolute(path)]
         self._roots = [_common_root(filter(_is_absolute, paths), self._known)]
@@ -50,7 +55,12 @@ class PictureNames:
                 return name
         # macOS decomposes accents in file names.
         composed = (self._by_composed.get(normalize("NFC", name)) for name in candidates)
-        return next(filter(None, composed), None)
+        same_file = self.with_file_name(written)
+        return next(filter(None, composed), same_file[0] if len(same_file) == 1 else None)
+
+    def with_file_name(self, written: str) -> list[str]:
+        """Return the pictures in any folder that have this file name, sorted; none if it is not a bare file name."""
+        return self._by_file_name.get(normalize("NFC", _normalized(written)), [])
 
     def suggest(self, written: str) -> str | None:
         """Return the most similar name, or None; only names that begin or end alike are compared, for speed."""
@@ -66,6 +76,13 @@ class PictureNames:
     @cached_property
     def _by_composed(self) -> dict[str, str]:
         return {normalize("NFC", name): name for name in sorted(self._known)}
+
+    @cached_property
+    def _by_file_name(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in sorted(self._in_folder):
+            found.setdefault(normalize("NFC", posixpath.basename(name)), []).append(name)
+        return found
 
     @cached_property
     def _by_prefix(self) -> list[tuple[str, str]]:

@@ -26,8 +26,9 @@ _ENVIRONMENT = {
     # glibc keeps freed memory for the next picture: requesting it anew from the system takes 10 % of the time.
     "MALLOC_TRIM_THRESHOLD_": str(2**26),
     "MALLOC_MMAP_THRESHOLD_": str(2**25),
-    # With one process per core, more BLAS threads only double the start-up time.
+    # With one process per core, more threads of BLAS only double the start-up time, and those of PyTorch wait.
     "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
 }
 # With sys.path of this process, so that the same modules can be imported.
 _COMMAND = "import sys; sys.path[:] = sys.argv[1:]; from ordrank.collection.ingest.processes import serve; serve()"

@@ -10,8 +10,8 @@ import hashlib
 import os
 import stat
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from ordrank._protocols import Extractor
 from ordrank.collection.ingest.processes import call_in_processes
-from ordrank.collection.types import BadPicture, QueryPicture
+from ordrank.collection.types import AcquireLock, BadPicture, QueryPicture
 from ordrank.errors import InputError, UnreadablePictureError
-from ordrank.features.pictures import THUMBNAIL_SIDE, decode_picture, thumbnail
+from ordrank.features.pictures import THUMBNAIL_SIDE, count_decoded_pixels, decode_picture, thumbnail
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 512_000_000
 _BATCH_SIZE = 32
 _MAX_SERIAL = 64  # up to so many files are read in this process: starting others takes longer
+_LARGE_PIXELS = 25_000_000
 _MAX_BATCH_PIXELS = 32_000_000  # decoded images held at the same time: 96 MB
 _NO_FEATURES = np.empty(0, dtype=np.float32)
 
@@ -66,7 +67,7 @@ class ReadPicture:
 
 def read_pictures(
     files: Sequence[tuple[str, Path]], extractor: Extractor, *, n_jobs: int = -1
-) -> Iterator[ReadPicture | BadPicture]:
+) -> Generator[ReadPicture | BadPicture]:
     """Read files in the order given, in parallel and in bounded memory.
 
     Parameters
@@ -81,13 +82,11 @@ def read_pictures(
     ReadPicture or BadPicture
         One for each file.
     """
-    from joblib import effective_n_jobs
-
     if n_jobs == 0:
         raise InputError("n_jobs is 0; it is a number of processes, or -1 for all cores")
     named = [(name, os.fspath(path)) for name, path in files]  # str is pickled much faster than Path
     batches = [named[start : start + _BATCH_SIZE] for start in range(0, len(named), _BATCH_SIZE)]
-    n_processes = 1 if len(files) <= _MAX_SERIAL else min(effective_n_jobs(n_jobs), len(batches))
+    n_processes = 1 if len(files) <= _MAX_SERIAL else min(_effective_n_jobs(n_jobs), len(batches))
     if n_processes == 1:
         for batch in batches:
             yield from read_batch(batch, extractor)
@@ -97,39 +96,36 @@ def read_pictures(
             yield from read
 
 
-def read_query(source: bytes | Path, extractor: Extractor, *, name: str, sha256: str | None = None) -> QueryPicture:
-    """Read a single picture, from memory or from a file.
+def read_query(
+    data: bytes, extractor: Extractor, *, name: str, sha256: str, large_lock: AcquireLock = nullcontext
+) -> QueryPicture:
+    """Read a picture from memory.
+
+    Raise UnreadablePictureError with a message that continues a sentence that begins with the name. Warnings of Pillow
+    are not ignored: their filters are not thread-safe, and a server reads in many threads.
 
     Parameters
     ----------
-    source : bytes or Path
-        Content of a picture file, or its path.
+    data : bytes
     extractor : Extractor
-    name : str
-        Name of the query.
-    sha256 : str, optional
-        Checksum of the content, if it is known.
-
-    Raises
-    ------
-    UnreadablePictureError
-        The message begins with the path of a file; for bytes it continues a sentence that begins with the name.
+    name, sha256 : str
+    large_lock : callable
+        Returns the lock to hold while a picture that takes more than 100 MB is decoded.
     """
-    if isinstance(source, bytes):  # in many threads of a server: warning filters are not thread-safe
-        return _query(name, source, extractor, sha256)
-    try:
-        with _pillow_warnings_ignored():
-            return _query(name, _read_file(os.fspath(source))[0], extractor)
-    except UnreadablePictureError as error:
-        raise UnreadablePictureError(f"{source} {error}") from None
-
-
-def _query(name: str, data: bytes, extractor: Extractor, sha256: str | None = None) -> QueryPicture:
-    image = decode_picture(data, side=max(extractor.side, THUMBNAIL_SIDE)).picture
+    side = _side(extractor)
+    is_large = count_decoded_pixels(data, side=side) > _LARGE_PIXELS
+    with large_lock() if is_large else nullcontext():
+        image = decode_picture(data, side=side).picture
     (features,) = _extract([image], extractor)
     if isinstance(features, str):
         raise UnreadablePictureError(features)
-    return QueryPicture(name, sha256 or hashlib.sha256(data).hexdigest(), features, thumbnail(image))
+    return QueryPicture(name, sha256, features, thumbnail(image))
+
+
+def _effective_n_jobs(n_jobs: int) -> int:
+    from joblib import effective_n_jobs  # late: slow to import, and few files need no processes
+
+    return int(effective_n_jobs(n_jobs))
 
 
 def read_batch(files: Sequence[tuple[str, str]], extractor: Extractor) -> list[ReadPicture | BadPicture]:
@@ -140,7 +136,7 @@ def read_batch(files: Sequence[tuple[str, str]], extractor: Extractor) -> list[R
     with _pillow_warnings_ignored():
         for position, (name, path) in enumerate(files):
             try:
-                picture, image = _decode_file(name, path, extractor.side)
+                picture, image = _decode_file(name, path, _side(extractor))
             except UnreadablePictureError as error:
                 read.append(BadPicture(name, str(error)))
                 continue
@@ -154,6 +150,11 @@ def read_batch(files: Sequence[tuple[str, str]], extractor: Extractor) -> list[R
     return read
 
 
+def _side(extractor: Extractor) -> int:
+    """Return the shorter side that pictures keep: features and thumbnails are made from them."""
+    return max(extractor.side, THUMBNAIL_SIDE)
+
+
 @contextmanager
 def _pillow_warnings_ignored() -> Iterator[None]:
     """Ignore the warnings of Pillow, in all threads; its errors are raised as ever."""
@@ -165,7 +166,7 @@ def _pillow_warnings_ignored() -> Iterator[None]:
 def _decode_file(name: str, path: str, side: int) -> tuple[ReadPicture, Image]:
     """Return a picture without features, and its decoded image."""
     data, mtime_ns = _read_file(path)
-    decoded = decode_picture(data, side=max(side, THUMBNAIL_SIDE))
+    decoded = decode_picture(data, side=side)
     picture = ReadPicture(
         name=name,
         sha256=hashlib.sha256(data).hexdigest(),

@@ -7,9 +7,9 @@ from collections.abc import Mapping, MutableSet, Sequence
 from pathlib import Path
 
 from ordrank.collection import change_log
-from ordrank.collection.database import as_text, encode_vector, path_exists
+from ordrank.collection.database import as_text, encode_vector, path_exists, put_embedding
 from ordrank.collection.ingest.reading import ReadPicture
-from ordrank.collection.store import Store, put_embedding
+from ordrank.collection.store import Store
 from ordrank.collection.types import BadPicture, EmbeddedBatch
 
 # A picture whose file holds other content by now is marked, so that its old content can be added under another name,
@@ -127,6 +127,8 @@ def _insert(store: Store, cursor: sqlite3.Cursor, picture: ReadPicture, path: st
             change_log.remember_grades(cursor, [(grade, picture.name)])
         cursor.execute(_REPLACE, (*columns, grade, row))
         cursor.execute("DELETE FROM embeddings WHERE id = ?", (row,))
+    if known is None or known.sha256 != picture.sha256:
+        change_log.remember_added(cursor, row)
     cursor.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (row, encode_vector(picture.features)))
     cursor.execute("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", (row, picture.thumbnail))
     return row

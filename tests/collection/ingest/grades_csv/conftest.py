@@ -20,7 +20,7 @@ def read(file):
 
     def read_content(content, known=KNOWN, **options):
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return read_grades(file, known, **options)
+        return read_grades(file, known, **options).grades
 
     return read_content
 

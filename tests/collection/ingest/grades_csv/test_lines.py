@@ -6,6 +6,7 @@ import unicodedata
 
 import pytest
 
+from ordrank.collection.ingest.grades_csv import read_grades
 from ordrank.errors import GradesError
 from tests.collection.ingest.grades_csv.conftest import KNOWN, LEVELS
 
@@ -56,6 +57,15 @@ class TestValidLines:
 
     def test_repeated_file_with_the_same_grade(self, read):
         assert read("file,grade\na.jpg,1\nb.jpg,2\na.jpg,1.0\n./a.jpg,1\n") == {"a.jpg": 1.0, "b.jpg": 2.0}
+
+    @pytest.mark.parametrize("blank", ["", " ", "\t"])
+    def test_picture_with_a_blank_grade_is_ungraded(self, read, blank):
+        text = f"file,grade\na.jpg,1\nb.jpg,2\nsub/c.jpg,{blank}\na.jpg,{blank}\n"
+        assert read(text) == {"a.jpg": 1.0, "b.jpg": 2.0}
+        assert read("file,grade\na.jpg,mild\nb.jpg,\nsub/c.jpg,severe", order=LEVELS) == {
+            "a.jpg": 0.0,
+            "sub/c.jpg": 2.0,
+        }
 
     def test_single_grade_if_allowed(self, read):
         assert read("file,grade\na.jpg,1\nb.jpg,1\n", at_least_two=False) == {"a.jpg": 1.0, "b.jpg": 1.0}
@@ -116,6 +126,39 @@ class TestFileNames:
             "line 5: '/other/sub/x.jpg' is not among the pictures",
         ]
 
+    @pytest.mark.parametrize("written", ["c.jpg", "./c.jpg", ".\\c.jpg", " c.jpg "])
+    def test_bare_name_of_the_only_picture_called_so_in_any_folder(self, read, written):
+        assert read(f"file,grade\n{written},1\na.jpg,2\n") == {"sub/c.jpg": 1.0, "a.jpg": 2.0}
+
+    def test_bare_name_is_first_that_of_a_picture_outside_of_folders(self, read):
+        assert read("file,grade\na.jpg,1\nsub/a.jpg,2\n", ("a.jpg", "sub/a.jpg")) == {"a.jpg": 1.0, "sub/a.jpg": 2.0}
+
+    @pytest.mark.parametrize("form", ["NFC", "NFD"])
+    def test_bare_name_in_other_unicode_composition(self, read, form):
+        known = unicodedata.normalize({"NFC": "NFD", "NFD": "NFC"}[form], "sub/é.jpg")
+        lines = f"file,grade\n{unicodedata.normalize(form, 'é.jpg')},1\na.jpg,2\n"
+        assert read(lines, (known, "a.jpg")) == {known: 1.0, "a.jpg": 2.0}
+
+    def test_ambiguous_bare_name_is_reported_with_the_pictures_it_may_be(self, problems):
+        known = ("a.jpg", "x/b.jpg", "y/b.jpg", *(f"{i}/c.jpg" for i in range(9)))
+        for skip_missing in (False, True):
+            assert problems("file,grade\na.jpg,1\nb.jpg,2\nc.jpg,2\n", known, skip_missing=skip_missing) == [
+                "line 3: 'b.jpg' may be 'x/b.jpg' or 'y/b.jpg'; write the folder too",
+                "line 4: 'c.jpg' may be '0/c.jpg' or '1/c.jpg' or '2/c.jpg'; write the folder too",
+            ]
+
+    def test_bare_name_stands_for_pictures_of_the_folder_at_hand_only(self, read, problems):
+        known, in_folder = ("a.jpg", "x/b.jpg", "y/b.jpg"), ("a.jpg", "y/b.jpg")
+        text = "file,grade\na.jpg,1\nb.jpg,2\n"
+        assert read(text, known, in_folder=in_folder) == {"a.jpg": 1.0, "y/b.jpg": 2.0}
+        assert read(text.replace("b", "x/b"), known, in_folder=in_folder) == {"a.jpg": 1.0, "x/b.jpg": 2.0}
+        assert len(problems(text, known[:2], in_folder=("a.jpg",))) == 1
+
+    def test_bare_name_and_path_of_one_picture_may_not_contradict_each_other(self, problems):
+        assert problems("file,grade\nc.jpg,1\nsub/c.jpg,2\n") == [
+            "line 3: 'sub/c.jpg' has grade '2' here and grade '1' in line 2"
+        ]
+
     @pytest.mark.parametrize("form", ["NFC", "NFD"])
     @pytest.mark.parametrize("prefix", ["", "./", "/data/"])
     def test_other_unicode_composition(self, read, form, prefix):
@@ -130,7 +173,7 @@ class TestFileNames:
             ("IMG_17.JPG", "img_17.jpg"),
             ("img_17.jpeg", "img_17.jpg"),
             ("mg_17.jpg", "img_17.jpg"),
-            ("boat.jpg", "some/long/folder/boat.jpg"),
+            ("other/boat.jpg", "some/long/folder/boat.jpg"),
             ("pictures/img_17.jpg", "img_17.jpg"),
             ("something else", None),
             ("x" * 1000, None),
@@ -179,8 +222,6 @@ class TestProblems:
         assert problems(content, (*KNOWN, "new\r\nline.jpg")) == [
             "line 7: 'a.jpg' has grade '2' here and grade '1' in line 2",
             "line 8: 'aa.jpg' is not among the pictures; is 'a.jpg' meant?",
-            "line 9: 'b.jpg' has no grade; leave the line out if the picture is not graded",
-            "line 10: 'b.jpg' has no grade; leave the line out if the picture is not graded",
             "line 11: grade 'mild' of 'b.jpg' is not a number",
             "line 12: grade 'nan' of 'b.jpg' is not a finite number",
             "line 13: grade 'inf' of 'b.jpg' is not a finite number",
@@ -204,8 +245,10 @@ class TestProblems:
             read(f"file,grade\na.jpg,2\n{lines}")
         shown = str(error.value).split("\n")
         assert shown[0] == f"{file} has 62 problems:"
-        assert shown[51] == "… and 12 more"
-        assert len(shown) == 52
+        assert shown[51:] == [
+            "… and 12 more",
+            "Correct the names, or skip the lines whose pictures are missing with --skip-bad",
+        ]
         assert len(error.value.problems) == 62
         assert error.value.problems[-1] == "line 64: 'x61.jpg' is not among the pictures"
 
@@ -256,6 +299,11 @@ class TestProblems:
         assert len(problems("file,grade\na.jpg,1\nx,2\n")) == 1  # two grades once the name is corrected
         assert len(problems("file,grade\na.jpg,1\nb.jpg,two\n")) == 1
 
+    def test_no_grade_at_all(self, problems, read):
+        text = "file,grade\na.jpg,\nb.jpg, \n"
+        assert problems(text) == ["no line has a grade: an order needs two different grades"]
+        assert read(text, at_least_two=False) == {}
+
     @pytest.mark.parametrize("at_least_two", [True, False])
     def test_header_only(self, problems, at_least_two):
         (problem,) = problems("file,grade\n\n", at_least_two=at_least_two)
@@ -283,3 +331,29 @@ class TestProblems:
             read("file,grade\nx,1\n")
         again = pickle.loads(pickle.dumps(error.value))
         assert (str(again), again.problems) == (str(error.value), error.value.problems)
+
+
+class TestMissingPictures:
+    def test_skipped_lines_are_listed_once_and_their_grades_are_not_read(self, file):
+        file.write_text("file,grade\na.jpg,1\nx.jpg,9\nb.jpg,2\nnone/y.jpg,word\nx.jpg,8\nz.jpg,\n")
+        found = read_grades(file, KNOWN, skip_missing=True)
+        assert found.grades == {"a.jpg": 1.0, "b.jpg": 2.0}
+        assert found.not_found == ("x.jpg", "none/y.jpg", "z.jpg")
+
+    def test_other_problems_are_not_skipped(self, problems):
+        assert problems("file,grade\na.jpg,1\nx.jpg,2\nb.jpg,word\n,3\n", skip_missing=True) == [
+            "line 4: grade 'word' of 'b.jpg' is not a number",
+            "line 5: names no file",
+        ]
+
+    def test_two_grades_must_remain(self, problems):
+        assert problems("file,grade\na.jpg,1\nx.jpg,2\n", skip_missing=True) == [
+            "all grades are the same: an order needs two different grades"
+        ]
+
+    @pytest.mark.parametrize("at_least_two", [True, False])
+    def test_a_table_of_other_pictures_is_rejected(self, problems, at_least_two):
+        text = "file,grade\nx.jpg,1\ny.jpg,2\n"
+        assert problems(text, skip_missing=True, at_least_two=at_least_two) == [
+            "no line names one of the pictures: there are 'x.jpg', 'y.jpg'"
+        ]
