@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ordrank.collection.store import read_store, write_store
+from ordrank.collection.writer_lock import writer_lock
 from tests.collection.commands import fit, info, rank
 from tests.collection.pictures import draw, write_grades
 from tests.web.conftest import API, client_of
@@ -39,6 +40,18 @@ class TestCollection:
             assert set_grade(client, 2, None).json()["grade"] is None
             assert train_again(client)["state"] == "done"
             assert client.get(f"{API}/rank?picture=1").status_code == 200
+
+    def test_no_response_holds_an_absolute_path(self, trained):
+        with write_store(trained) as store:
+            store.set_extractor("onnx:/home/someone/networks/network.onnx")
+        with client_of(trained) as client:
+            assert client.get(f"{API}/collection").json()["features"] == "onnx:network.onnx"
+            for address in ("collection", "pictures", "pictures/1", "rank?picture=1", "rank.csv?picture=1", "training"):
+                assert str(trained.parent) not in client.get(f"{API}/{address}").text
+            with writer_lock(trained):
+                busy = message(set_grade(client, 1, "2"))
+                assert busy.startswith("collection is being written by process")
+                assert train_again(client)["message"].startswith("collection is being written by process")
 
     def test_named_grades_are_listed_and_set_by_name(self, drawn, tmp_path):
         collection = tmp_path / "named"

@@ -69,6 +69,7 @@ ROUTES = [
     "GET /api/v1/rank",
     "GET /api/v1/rank.csv",
     "GET /api/v1/points",
+    "GET /api/v1/doctor",
     "POST /api/v1/training",
     "GET /api/v1/training",
 ]

@@ -1,6 +1,7 @@
 """The state that a supervisor holds for its workers, without the workers."""
 
 import errno
+import multiprocessing
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -54,3 +55,25 @@ def test_end_of_the_last_training_process_does_not_end_the_next_training(state, 
     state.start_training()
     state.handle(first)  # the supervisor may have seen its end together with the request for the next training
     assert state.training().state == "running"
+
+
+@pytest.mark.parametrize("name", ["write_lock", "large_picture_lock"])
+def test_lock_is_held_by_one_worker_at_a_time_and_does_not_hold_the_other_lock(state, name):
+    other = {"write_lock": "large_picture_lock", "large_picture_lock": "write_lock"}[name]
+    context, locked = multiprocessing.get_context("fork"), multiprocessing.get_context("fork").Event()
+    with closing(state.connect(None)) as first, closing(state.connect(None)) as second:
+
+        def hold():
+            with getattr(second, name)():
+                locked.set()
+
+        with getattr(first, name)():
+            worker = context.Process(target=hold)
+            worker.start()
+            free = context.Process(target=lambda: getattr(second, other)().__enter__())
+            free.start()
+            free.join(20)
+            assert free.exitcode == 0
+            assert not locked.wait(0.2)
+        assert locked.wait(20)
+        worker.join(20)

@@ -70,7 +70,8 @@ def create_app(
     policy = AccessPolicy(token, hosts)
     app.state.collection, app.state.shared = collection, state or LocalState(collection)
     app.state.read_only = read_only
-    app.state.upload_limits, app.state.decoding, app.state.writing = upload_limits or Limits(), None, None
+    app.state.upload_limits = upload_limits or Limits()
+    app.state.decoding = app.state.writing = app.state.examining = None
     add_error_handlers(app)
     app.include_router(router, prefix=API)
     _add_page(app, policy)
@@ -83,8 +84,8 @@ def create_app(
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Limit the threads of requests and of BLAS: more threads than cores would only take turns."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
-    # Decoding a large picture takes memory and time, and writers wait for each other: limits of their own.
-    app.state.decoding, app.state.writing = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
+    # Large pictures and examinations take memory and time, and writers wait for each other: limits of their own.
+    app.state.decoding, app.state.writing, app.state.examining = (anyio.CapacityLimiter(1) for _ in range(3))
     with threadpool_limits(1, "blas"):
         refreshing = asyncio.create_task(_refresh(app.state.collection))
         yield

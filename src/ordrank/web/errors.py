@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -27,6 +28,7 @@ CODES = {
     500: "internal_error",
 }
 CLOSE = {"Connection": "close"}
+_ABSOLUTE_FOLDER = re.compile(r"""(?<![\w.~-])(?:[A-Za-z]:)?[/\\](?:[^/\\\s'"`]+[/\\])+""")
 _MESSAGES = {404: "there is nothing at this address", 405: "this address does not support that method"}
 
 
@@ -36,6 +38,17 @@ class ApiError(Exception):
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
+
+
+def hide_folders(text: str) -> str:
+    """Return a text with file names instead of absolute paths, which are nothing to those who see the page.
+
+    Examples
+    --------
+    >>> hide_folders("/home/me/knees/model.json is damaged; train again with `ordrank fit --out /home/me/knees`")
+    'model.json is damaged; train again with `ordrank fit --out knees`'
+    """
+    return _ABSOLUTE_FOLDER.sub("", text)
 
 
 def error_response(
@@ -68,13 +81,14 @@ def _api_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def _input_error(request: Request, error: Exception) -> JSONResponse:
+    message = hide_folders(str(error))
     if isinstance(error, UnknownError):
-        return error_response(404, str(error))
+        return error_response(404, message)
     if isinstance(error, CollectionBusyError):
-        return error_response(409, str(error), code="busy")
+        return error_response(409, message, code="busy")
     if isinstance(error, CollectionError):
-        return error_response(409, str(error), code="collection")
-    return error_response(400, str(error))
+        return error_response(409, message, code="collection")
+    return error_response(400, message)
 
 
 def _validation_error(request: Request, error: Exception) -> JSONResponse:

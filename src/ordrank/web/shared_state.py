@@ -10,7 +10,7 @@ import multiprocessing
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -38,6 +38,10 @@ class SharedState(Protocol):
 
     def get_query(self, token: str) -> QueryPicture:
         """Return the query of a token. Raise UnknownError if it is not kept any more."""
+        ...
+
+    def large_picture_lock(self) -> AbstractContextManager[object]:
+        """Return the lock of large pictures: one at a time is decoded, so that workers do not add up their memory."""
         ...
 
     def start_training(self) -> TrainingStatus:
@@ -81,6 +85,10 @@ class LocalState(QueryCache):
         super().__init__()
         self._collection = collection
         self._starting, self._status = Lock(), TrainingStatus()
+
+    def large_picture_lock(self) -> AbstractContextManager[object]:
+        """Return no lock: a process decodes one picture at a time."""
+        return nullcontext()
 
     def start_training(self) -> TrainingStatus:
         """Start to train."""
@@ -240,7 +248,7 @@ class StateClient:
     connection : Connection
         To the :class:`StateServer`.
     lock_file : file
-        Whose lock is the write lock.
+        The lock of its first byte is the write lock, that of the second is held while a large picture is decoded.
     """
 
     def __init__(self, connection: Connection, lock_file: IO[bytes]) -> None:
@@ -254,14 +262,22 @@ class StateClient:
     @contextmanager
     def write_lock(self) -> Iterator[None]:
         """Hold the write lock: in one thread of one process, and released by the system if that ends."""
+        with self._writing, self._locked(byte=0):
+            yield
+
+    def large_picture_lock(self) -> AbstractContextManager[object]:
+        """Return the lock of large pictures; one thread of a process decodes at a time."""
+        return self._locked(byte=1)
+
+    @contextmanager
+    def _locked(self, *, byte: int) -> Iterator[None]:
         import fcntl  # not on every system
 
-        with self._writing:
-            fcntl.lockf(self._lock_file, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.lockf(self._lock_file, fcntl.LOCK_UN)
+        fcntl.lockf(self._lock_file, fcntl.LOCK_EX, 1, byte)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._lock_file, fcntl.LOCK_UN, 1, byte)
 
     def put_query(self, query: QueryPicture) -> str:
         """Keep a query and return its token."""

@@ -10,6 +10,7 @@ from typing import Literal
 
 from ordrank.collection.collection import Collection
 from ordrank.errors import CollectionBusyError, InputError
+from ordrank.web.errors import hide_folders
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def run_training(directory: Path, report: Callable[[TrainingStatus], None]) -> N
         message = f"learned from {fitted.graded} graded pictures; mean error {fitted.error:.3g}"
         report(TrainingStatus("done", message, 1, 1))
     except (InputError, OSError, MemoryError) as error:
-        report(replace(status, state="failed", message=str(error) or "there is not enough memory"))
+        report(replace(status, state="failed", message=hide_folders(str(error)) or "there is not enough memory"))
     except Exception:
         logging.getLogger(__name__).exception("training failed")
         report(replace(status, state="failed", message="training failed; the log says why"))

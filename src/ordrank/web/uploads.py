@@ -13,7 +13,6 @@ from starlette.requests import ClientDisconnect
 from ordrank.web.errors import CLOSE, ApiError
 
 MAX_UPLOAD_BYTES = 20_000_000
-MAX_PIXELS = 40_000_000  # decoding more would take too much memory
 _MAX_NAME = 200
 # A body that is too large is read and discarded: else the client sees a broken connection, not the error.
 _MAX_DISCARDED = 100_000_000

@@ -1,14 +1,19 @@
-"""The collection as a whole: its summary, and its pictures as points."""
+"""The collection as a whole: its summary, its pictures as points, and what may be wrong with it."""
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from dataclasses import asdict
+from functools import partial
+from threading import Event
 from typing import Annotated
 
+import anyio.to_thread
 from fastapi import APIRouter, Query, Request, Response
 
-from ordrank.web.deps import OpenCollection, binary
-from ordrank.web.errors import documented
+from ordrank.collection.reports import DoctorReport
+from ordrank.web.deps import OpenCollection, binary, json_response
+from ordrank.web.errors import documented, hide_folders
 from ordrank.web.routes.queries import MAX_TABLE_ROWS
 from ordrank.web.schemas import CollectionBody
 
@@ -18,8 +23,9 @@ router = APIRouter()
 @router.get("/collection", responses=documented(409))
 def collection(request: Request, collection: OpenCollection) -> CollectionBody:
     """Return a summary of the collection."""
+    info = collection.info()
     limits = {"read_only": request.app.state.read_only, "max_table_rows": MAX_TABLE_ROWS}
-    return CollectionBody.model_validate({**asdict(collection.info()), **limits})
+    return CollectionBody.model_validate({**asdict(info), "features": hide_folders(info.features), **limits})
 
 
 @router.get(
@@ -39,3 +45,19 @@ def points(collection: OpenCollection, limit: Annotated[int, Query(ge=1, le=1_00
     sample = collection.points(limit)
     headers = {"X-Count": str(sample.count), "X-Total": str(sample.total)}
     return Response(sample.content, media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/doctor", response_model=DoctorReport, responses=documented(409))
+async def doctor(request: Request, collection: OpenCollection) -> Response:
+    """Return what may be wrong with the collection; a large one takes long to examine after it has changed."""
+    cancelled = Event()
+
+    def check_cancelled(*progress: object) -> None:
+        if cancelled.is_set():
+            raise CancelledError
+
+    examine = partial(collection.doctor, progress=check_cancelled)
+    try:
+        return json_response(await anyio.to_thread.run_sync(examine, limiter=request.app.state.examining))
+    finally:
+        cancelled.set()  # a server that stops does not wait for the thread

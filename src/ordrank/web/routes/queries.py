@@ -17,7 +17,7 @@ from ordrank.web.deps import OpenCollection, QueryId, RankParameters, State, Tok
 from ordrank.web.errors import ApiError, documented
 from ordrank.web.schemas import EstimateBody, RankingBody
 from ordrank.web.shared_state import SharedState
-from ordrank.web.uploads import MAX_PIXELS, read_body, upload_name
+from ordrank.web.uploads import read_body, upload_name
 
 MAX_TABLE_ROWS = 10_000
 _ESTIMATE_ONLY = RankRequest(1, with_position=True)
@@ -60,7 +60,7 @@ def _is_picture(kind: str) -> bool:
 def _upload(collection: Collection, state: SharedState, data: bytes, name: str) -> Response:
     collection.check_trained()  # before decoding
     try:
-        query = collection.read_query(data, name, max_pixels=MAX_PIXELS)
+        query = collection.read_query(data, name, large_lock=state.large_picture_lock)
     except PictureTooLargeError as error:
         raise ApiError(413, f"the picture {error}") from None
     except UnreadablePictureError as error:

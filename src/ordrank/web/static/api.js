@@ -13,6 +13,13 @@
 /** @typedef {{name: string, pictures: number, graded: number, grades: Grade[], changed: number, read_only: boolean,
  *             max_table_rows: number, fitted: string|null, error: number|null}} Collection */
 /** @typedef {{state: "idle"|"running"|"done"|"failed", message: string, done: number, total: number}} Training */
+/** @typedef {{id: number, name: string, grade: string|null}} PictureGrade */
+/** @typedef {{id: number, name: string, grade: string, estimate: string, lowest: string, highest: string,
+ *             probability: number, score: number, neighbors: PictureGrade[]}} SuspectGrade */
+/** @typedef {{first: PictureGrade, second: PictureGrade, relative_distance: number, leaks: boolean}} NearCopy */
+/** @typedef {PictureGrade & {relative_distance: number}} NovelPicture */
+/** @typedef {{pictures: number, graded: number, suspects: SuspectGrade[], near_copies: NearCopy[],
+ *             novel: NovelPicture[], verdict: string, advice: string[]}} DoctorReport */
 /** @typedef {{ids: Int32Array, positions: Float32Array, values: Float64Array, total: number}} PointData */
 
 const BASE = new URL("api/v1/", document.baseURI);
@@ -114,6 +121,9 @@ export async function getPoints(limit = 100_000) {
     total: Number(response.headers.get("X-Total")),
   };
 }
+
+/** @param {AbortSignal} signal @returns {Promise<DoctorReport>} */
+export const getDoctorReport = (signal) => json(apiUrl("doctor"), { signal });
 
 /** @returns {Promise<Training>} */
 export const getTraining = () => json(apiUrl("training"));

@@ -1,7 +1,7 @@
 /** The form that sets, corrects or removes the grade of a picture, with undo. */
 
 import { putGrade } from "./api.js";
-import { el } from "./dom.js";
+import { el, visuallyHidden } from "./dom.js";
 import { clearError, showError } from "./notices.js";
 
 const NUMBER = "\\s*[\\-+]?[0-9]*\\.?[0-9]+([eE][\\-+]?[0-9]+)?\\s*";
@@ -10,11 +10,19 @@ const NUMBER = "\\s*[\\-+]?[0-9]*\\.?[0-9]+([eE][\\-+]?[0-9]+)?\\s*";
  * @param {import("./api.js").Picture} picture
  * @param {import("./api.js").Grade[]} grades ascending
  * @param {(picture: import("./api.js").Picture) => void} onSaved
+ * @param {object} [options]
+ * @param {string} [options.fieldId]
+ * @param {(picture: import("./api.js").Picture) => string|null} [options.proposed] grade in the field
  */
-export function gradeForm(picture, grades, onSaved) {
+export function gradeForm(
+  picture,
+  grades,
+  onSaved,
+  { fieldId = "grade-field", proposed = ({ grade, estimate }) => grade ?? estimate } = {},
+) {
   const numeric = grades.every(({ grade }) => Number.isFinite(Number(grade)));
-  const [field, ...suggestions] = numeric ? numberField(grades) : wordField(grades);
-  const label = el("label", { for: "grade-field" });
+  const [field, ...suggestions] = numeric ? numberField(fieldId, grades) : wordField(fieldId, grades);
+  const label = el("label", { for: fieldId });
   const save = el("button", { type: "submit" }, "Save");
   const remove = el("button", { type: "button", class: "link-button" }, "Remove the grade");
   const status = el("p", { class: "form-status", role: "status" });
@@ -22,8 +30,9 @@ export function gradeForm(picture, grades, onSaved) {
   const form = el("form", { class: "grade-form" }, label, row, ...suggestions, remove, status);
 
   const refresh = () => {
-    label.textContent = picture.grade === null ? "Give a grade" : "Correct the grade";
-    field.value = picture.grade ?? picture.estimate ?? "";
+    const task = picture.grade === null ? "Give a grade" : "Correct the grade";
+    label.replaceChildren(task, visuallyHidden(` of ${picture.name}`));
+    field.value = proposed(picture) ?? "";
     remove.hidden = picture.grade === null;
   };
   const put = async (grade, { undoable = true } = {}) => {
@@ -40,12 +49,12 @@ export function gradeForm(picture, grades, onSaved) {
     }
     clearError();
     refresh();
+    onSaved(picture);
     if (status.contains(document.activeElement)) field.focus(); // the button Undo goes
     const onclick = () => put(before, { undoable: false });
     const undo = el("button", { type: "button", class: "link-button", onclick }, "Undo");
     const text = picture.grade === null ? "Saved: no grade." : `Saved: grade ${picture.grade}.`;
     status.replaceChildren(text, " ", undoable && before !== picture.grade ? undo : "");
-    onSaved(picture);
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -59,18 +68,18 @@ export function gradeForm(picture, grades, onSaved) {
   return form;
 }
 
-/** Any number, with the known grades as suggestions. @param {import("./api.js").Grade[]} grades */
-function numberField(grades) {
+/** Any number, with the known grades as suggestions. @param {string} id @param {import("./api.js").Grade[]} grades */
+function numberField(id, grades) {
   const text = { inputmode: "decimal", pattern: NUMBER, title: "a number", autocomplete: "off" };
   const options = grades.map(({ grade }) => el("option", { value: grade }));
   return [
-    el("input", { id: "grade-field", list: "known-grades", required: true, ...text }),
-    el("datalist", { id: "known-grades" }, ...options),
+    el("input", { id, list: `${id}-known`, required: true, ...text }),
+    el("datalist", { id: `${id}-known` }, ...options),
   ];
 }
 
-/** One of the known grades. @param {import("./api.js").Grade[]} grades */
-function wordField(grades) {
+/** One of the known grades. @param {string} id @param {import("./api.js").Grade[]} grades */
+function wordField(id, grades) {
   const options = grades.map(({ grade }) => el("option", { value: grade }, grade));
-  return [el("select", { id: "grade-field", required: true }, el("option", { value: "" }, "choose"), ...options)];
+  return [el("select", { id, required: true }, el("option", { value: "" }, "choose"), ...options)];
 }

@@ -36,9 +36,7 @@ export class Grid {
     const onIntersect = (entries) =>
       !this.stale && entries.some((entry) => entry.isIntersecting) && attempt(() => this.grow());
     new IntersectionObserver(onIntersect, { rootMargin: PREFETCH_MARGIN }).observe(this.more);
-    const enter = ({ target }) => onHover(Number(target.closest("[data-id]")?.dataset.id) || null);
-    for (const type of ["pointerover", "focusin"]) this.list.addEventListener(type, enter);
-    for (const type of ["pointerleave", "focusout"]) this.list.addEventListener(type, () => onHover(null));
+    listenToHover(this.list, onHover);
   }
 
   /** Show a source from its beginning. @param {Source<any>} source */
@@ -119,6 +117,23 @@ export class Grid {
     for (const [shown, { element }] of this.shown) element.classList.toggle("chosen", shown === id);
   }
 
+  /** Show no list, and fetch no more of it. */
+  stop() {
+    this.abort.abort();
+    this.clear();
+    this.stale = true;
+    this.loading = false;
+    this.list.removeAttribute("aria-busy");
+    this.more.hidden = true;
+    byId("list-note").textContent = "";
+  }
+
+  offerRetry() {
+    this.more.hidden = false;
+    this.more.textContent = "Try again";
+    byId("list-note").textContent = "";
+  }
+
   clear() {
     this.stale = false;
     this.shown.clear();
@@ -139,12 +154,8 @@ export class Grid {
 
   /** Show no list rather than that of another source, and offer to try again. */
   fail() {
-    this.clear();
-    this.stale = true;
-    this.list.removeAttribute("aria-busy");
-    this.more.hidden = false;
-    this.more.textContent = "Try again";
-    byId("list-note").textContent = "";
+    this.stop();
+    this.offerRetry();
     this.source.onFailure?.();
     this.onGrow();
   }
@@ -154,6 +165,17 @@ export class Grid {
     const { top } = this.more.getBoundingClientRect();
     if (!this.more.hidden && top < innerHeight) requestAnimationFrame(() => attempt(() => this.grow()));
   }
+}
+
+/**
+ * Report the picture whose card has the pointer or the focus.
+ * @param {HTMLElement} list
+ * @param {(id: number|null) => void} onHover
+ */
+export function listenToHover(list, onHover) {
+  const enter = ({ target }) => onHover(Number(target.closest("[data-id]")?.dataset.id) || null);
+  for (const type of ["pointerover", "focusin"]) list.addEventListener(type, enter);
+  for (const type of ["pointerleave", "focusout"]) list.addEventListener(type, () => onHover(null));
 }
 
 /**
@@ -169,8 +191,9 @@ export class Grid {
  * @param {{href: string, label: string}} options.second the other link
  * @param {HTMLElement[]} [options.line] elements after the grade
  * @param {HTMLElement[]} [options.below] elements below the grade
+ * @param {string} [options.tag]
  */
-export function card({ id, name, grade, estimated, colour, href, action, second, line = [], below = [] }) {
+export function card({ id, name, grade, estimated, colour, href, action, second, line = [], below = [], tag = "li" }) {
   const spoken = grade === null ? "no grade" : `${estimated ? "estimated " : ""}grade ${grade}`;
   const written = grade === null ? "–" : estimated ? `≈ ${grade}` : grade;
   const image = { src: thumbnail("picture", id), alt: `${spoken}, ${name}`, loading: "lazy", decoding: "async" };
@@ -178,7 +201,7 @@ export function card({ id, name, grade, estimated, colour, href, action, second,
   const link = { class: "card-action", href: target, title, "aria-label": `${title}: ${name}` };
   const label = { class: "grade", title: estimated ? "estimated, not given" : null, "aria-hidden": "true" };
   return el(
-    "li",
+    tag,
     { class: "card", "data-id": id },
     el("a", { class: "card-link", href }, el("img", image), visuallyHidden(` ${action}`)),
     el("a", link, title),

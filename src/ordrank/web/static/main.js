@@ -2,6 +2,7 @@
 
 import { ApiError, getCollection, postQuery } from "./api.js";
 import { browse } from "./browse.js";
+import { Check } from "./check.js";
 import { byId, count, counted, matches } from "./dom.js";
 import { listenToFilters } from "./filters.js";
 import { Grid } from "./grid.js";
@@ -29,8 +30,8 @@ const map = new PictureMap({
   palette,
   onPick: (id) => (location.hash = moreLike(id)),
   onHover: (id) => {
-    document.querySelector("#pictures .hovered")?.classList.remove("hovered");
-    grid.shown.get(id)?.element.classList.add("hovered");
+    for (const card of document.querySelectorAll("#list .hovered")) card.classList.remove("hovered");
+    for (const card of document.querySelectorAll(`#list .card[data-id="${id}"]`)) card.classList.add("hovered");
   },
 });
 const grid = new Grid({
@@ -48,12 +49,21 @@ const grid = new Grid({
 const panel = new Panel((picture) => {
   const grade = picture.grade ?? picture.estimate;
   grid.update(picture.id, current().view === "browse" ? picture : { grade, estimated: picture.grade === null });
-  attempt(async () => {
-    await loadCollection();
-    grid.refresh();
-    map.setGrade(picture);
-    if (current().view === "picture" && current().id === String(picture.id)) await reload(); // shows the known grade
-  });
+  attempt(() => showGraded(picture));
+});
+const check = new Check({
+  grid,
+  palette,
+  collection,
+  onHover: (id) => map.highlight(id),
+  onReport: (ids) => {
+    map.mark(ids);
+    check.choose(current().chosen);
+  },
+  onGraded: (picture) => {
+    panel.replace(picture);
+    attempt(() => showGraded(picture));
+  },
 });
 const training = new TrainingBar(() =>
   attempt(async () => {
@@ -62,6 +72,16 @@ const training = new TrainingBar(() =>
     await Promise.all([reload(), map.load()]);
   }),
 );
+
+/** Show a changed grade wherever it counts. @param {import("./api.js").Picture} picture */
+async function showGraded(picture) {
+  await loadCollection();
+  grid.refresh();
+  map.setGrade(picture);
+  const { view, id } = current();
+  if (view === "check") await check.refresh();
+  else if (view === "picture" && id === String(picture.id)) await reload(); // shows the known grade
+}
 
 async function loadCollection() {
   const { name, pictures, grades } = Object.assign(collection, await getCollection());
@@ -81,26 +101,24 @@ async function show({ navigated = false } = {}) {
   const sameView = !isFirst && sameList(shown, state);
   const browsing = state.view === "browse";
   shown = state;
-  document.documentElement.dataset.view = browsing ? "browse" : "result";
+  document.documentElement.dataset.view = ["browse", "check"].includes(state.view) ? state.view : "result";
   if (!sameView) {
     if (navigated) {
       uploading.abort(); // the user has gone elsewhere
       window.scrollTo({ top: 0 });
     }
     clearError();
-    if (browsing) {
-      map.showQuery(null);
-      await browse(grid, state, palette, collection);
-    } else await rank(state);
+    await list(state, { navigated });
   }
   if (shown !== state) return;
   grid.choose(state.chosen);
+  check.choose(state.chosen);
   if (state.chosen === null) {
     panel.close(); // before the focus moves: a modal panel holds it
-    const moveFocus = navigated && !sameView && !browsing;
+    const moveFocus = navigated && !sameView && !browsing && state.view !== "check";
     if (moveFocus) byId("result-title").focus({ preventScroll: true });
   } else {
-    const ranked = browsing ? null : (grid.shown.get(state.chosen)?.item ?? null);
+    const ranked = browsing ? null : (grid.shown.get(state.chosen)?.item ?? null); // the check lists none
     await panel.show(state.chosen, ranked, { collection, focus: !isFirst });
   }
 }
@@ -108,6 +126,17 @@ async function show({ navigated = false } = {}) {
 function reload() {
   shown = null;
   return show();
+}
+
+/** Load what a state lists. @param {import("./state.js").State} state @param {{navigated: boolean}} options */
+async function list(state, { navigated }) {
+  if (state.view !== "check") check.stop();
+  if (state.view !== "browse" && state.view !== "check") return rank(state);
+  map.showQuery(null);
+  if (state.view === "browse") return browse(grid, state, palette, collection);
+  const loading = check.show();
+  if (navigated) byId("list-title").focus({ preventScroll: true }); // at once: it may take seconds
+  return loading;
 }
 
 /** @param {import("./state.js").State} state */

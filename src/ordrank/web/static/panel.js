@@ -44,17 +44,23 @@ export class Panel {
     });
     if (current().chosen !== id) return;
     this.opener ??= document.activeElement;
-    this.id = id;
-    this.grades = collection.grades;
-    byId("panel-title").replaceChildren(isolated(picture.name));
-    this.body.replaceChildren(
-      el("img", { src: thumbnail("picture", id), alt: alternativeText(picture) }),
-      el("div", { class: "panel-facts" }, facts(picture, collection.grades), actions(id)),
-      ranked ? distanceSection(ranked) : "",
-      collection.read_only ? "" : gradeForm(picture, collection.grades, (changed) => this.update(changed)),
-    );
+    Object.assign(this, { id, ranked, collection });
+    this.fill(picture);
     this.open();
     if (focus) byId("panel-title").focus();
+  }
+
+  /** @param {import("./api.js").Picture} picture */
+  fill(picture) {
+    const { ranked } = this;
+    const { grades, read_only } = this.collection;
+    byId("panel-title").replaceChildren(isolated(picture.name));
+    this.body.replaceChildren(
+      el("img", { src: thumbnail("picture", picture.id), alt: alternativeText(picture) }),
+      el("div", { class: "panel-facts" }, facts(picture, grades), actions(picture.id)),
+      ranked ? distanceSection(ranked) : "",
+      read_only ? "" : gradeForm(picture, grades, (changed) => this.update(changed)),
+    );
   }
 
   /** Let the next `show` fetch the picture again. */
@@ -62,10 +68,17 @@ export class Panel {
     this.id = undefined;
   }
 
-  /** @param {import("./api.js").Picture} picture with a changed grade */
+  /** @param {import("./api.js").Picture} picture with a grade that was changed here */
   update(picture) {
-    if (picture.id === this.id) this.body.querySelector(".facts").replaceWith(facts(picture, this.grades)); // may show another now
+    const { grades } = this.collection;
+    const isShown = picture.id === this.id; // another may be shown now
+    if (isShown) this.body.querySelector(".facts").replaceWith(facts(picture, grades));
     this.onGraded(picture);
+  }
+
+  /** @param {import("./api.js").Picture} picture with a grade that was changed elsewhere */
+  replace(picture) {
+    if (picture.id === this.id && this.dialog.open) this.fill(picture);
   }
 
   open() {
@@ -81,8 +94,10 @@ export class Panel {
     const hadFocus = this.dialog.contains(document.activeElement);
     this.dialog.close();
     delete document.documentElement.dataset.panel;
-    const card = document.querySelector(`#pictures [data-id="${this.id}"] a`);
-    const target = card ?? (this.opener?.isConnected ? this.opener : byId("list-title"));
+    const card = `#list [data-id="${this.id}"]`;
+    const opener = this.opener?.isConnected ? this.opener : null;
+    const before = opener?.closest(card) ? opener : (document.querySelector(`${card} a`) ?? opener);
+    const target = before ?? byId("list-title");
     if (hadFocus || this.modal) target.focus({ preventScroll: true });
     this.opener = this.id = undefined;
   }

@@ -1,7 +1,7 @@
 /** The state of the page, kept in the URL fragment: back, forward and links work. */
 
 /** @typedef {object} State
- * @property {"browse"|"picture"|"query"} view
+ * @property {"browse"|"check"|"picture"|"query"} view
  * @property {string|null} id of the picture or the query
  * @property {string|null} grade browsing: only this grade
  * @property {boolean|null} given browsing: only given (true) or only estimated (false) grades
@@ -31,11 +31,12 @@ const positiveInteger = (text) => (/^0*[1-9]\d*$/.test(text ?? "") ? Number(text
 /** @param {string} hash @returns {State} */
 function parse(hash) {
   const parameters = new URLSearchParams(hash.replace(/^#/, ""));
-  const view = parameters.has("picture") ? "picture" : parameters.has("query") ? "query" : "browse";
+  const query = ["picture", "query"].find((name) => parameters.has(name));
+  const view = query ?? (parameters.get("view") === "check" ? "check" : "browse");
   const given = parameters.get("given");
   return {
     view,
-    id: view === "browse" ? null : parameters.get(view),
+    id: query ? parameters.get(query) : null,
     grade: parameters.get("grade"),
     given: given === null ? null : given === "true",
     within: parameters.get("within") === "true",
@@ -49,7 +50,7 @@ function parse(hash) {
 /** @param {State} state */
 export function format(state) {
   const { view, id, ...rest } = state;
-  const parameters = new URLSearchParams(view === "browse" ? {} : { [view]: String(id) });
+  const parameters = new URLSearchParams(id !== null ? { [view]: id } : view === "check" ? { view } : {});
   for (const [name, value] of Object.entries(rest)) {
     if (value !== null && value !== false) parameters.set(name, String(value));
   }
