@@ -16,7 +16,12 @@ from ordrank.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NEEDS = {"ordrank.backend.torch": "torch", "ordrank.backend.triton_kernels": "triton"}
+NEEDS = {
+    "ordrank.backend.torch": "torch",
+    "ordrank.backend.triton_kernels": "triton",
+    "ordrank.deep": "torch",
+    "ordrank.features.efficientnet_module": "torch",
+}
 PACKAGES = (
     ".datasets",
     ".distributed",
@@ -59,8 +64,9 @@ def test_version_is_the_same_everywhere():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name):
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
+    for module, package in NEEDS.items():
+        if name == module or name.startswith(f"{module}."):
+            pytest.importorskip(package)
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
@@ -68,7 +74,7 @@ def test_examples_in_docstrings(name):
 def test_code_in_documents_runs(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
-    if any("import torch" in block for block in blocks):
+    if any("import torch" in block or "OrdinalNetwork" in block for block in blocks):
         pytest.importorskip("torch")
     if any("import lancedb" in block for block in blocks):
         pytest.importorskip("lancedb", reason="LanceDB is not installed: pip install lancedb")
@@ -96,6 +102,14 @@ def test_every_option_of_every_command_is_documented():
             assert parameter.help
             for option in parameter.opts:
                 assert not option.startswith("-") or f"`{option}`" in text, f"{name} {option}"
+
+
+def test_networks_say_what_they_need(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("ordrank.deep")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"needs PyTorch: pip install 'ordrank\[deep\]'"):
+        ordrank.OrdinalNetwork  # noqa: B018
 
 
 @pytest.mark.parametrize("part", ["", *PACKAGES])

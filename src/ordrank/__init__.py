@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ordrank._protocols import Ranking as Ranking
     from ordrank.collection.collection import Collection as Collection
+    from ordrank.deep.network import OrdinalNetwork as OrdinalNetwork
     from ordrank.estimators.cmds_metric import CMDSMetric as CMDSMetric
     from ordrank.estimators.ldmlr import LDMLR as LDMLR
     from ordrank.estimators.ordinal_metric import OrdinalMetric as OrdinalMetric
@@ -24,10 +25,12 @@ _HOME = {
     "CMDSMetric": "ordrank.estimators.cmds_metric",
     "LDMLR": "ordrank.estimators.ldmlr",
     "OrdinalMetric": "ordrank.estimators.ordinal_metric",
+    "OrdinalNetwork": "ordrank.deep",
     "OrdinalRanker": "ordrank.estimators.ranker",
     "Ranking": "ordrank._protocols",
 }
 
+# Without OrdinalNetwork: where PyTorch is not installed, importing all names must not fail.
 __all__ = ["LDMLR", "CMDSMetric", "Collection", "OrdinalMetric", "OrdinalRanker", "Ranking"]
 
 
@@ -38,4 +41,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *_HOME])

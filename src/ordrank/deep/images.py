@@ -1,0 +1,96 @@
+"""Pictures of a training set as one tensor, and their random variations."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample
+
+from ordrank.errors import InputError, UnreadablePictureError
+from ordrank.features.pictures import decode_picture
+from ordrank.features.preprocessing import Preprocessing
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Ranges of the random variations: small enough to leave a grade as it is.
+_ZOOM = 0.15
+_ROTATION = math.radians(12)
+_SHIFT = 0.06
+_LIGHT = 0.2
+
+
+def iterate_pictures(images: Sequence[Any] | NDArray[np.uint8], side: int) -> Iterator[Image]:
+    """Yield upright RGB pictures of arrays (height, width, 3) of uint8 or of files.
+
+    Raise InputError that names the first that cannot be read.
+    """
+    from PIL import Image
+
+    for position, image in enumerate(images):
+        if isinstance(image, str | os.PathLike):
+            try:
+                yield decode_picture(Path(image).read_bytes(), side=side).picture
+            except OSError as error:
+                raise InputError(f"{image} cannot be read: {(error.strerror or str(error)).lower()}") from None
+            except UnreadablePictureError as error:
+                raise InputError(f"{image} {error}") from None
+        else:
+            array = np.asarray(image)
+            if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
+                found = f"{array.dtype} of shape {array.shape}"
+                raise InputError(f"image {position} must be a file, or uint8 (height, width, 3); it is {found}")
+            yield Image.fromarray(array)
+
+
+def load_tensor(pictures: Iterator[Image], preprocessing: Preprocessing) -> Tensor:
+    """Return whole pictures resized to a square, uint8 (n, 3, side, side)."""
+    from PIL.Image import Resampling
+
+    side, interpolation = preprocessing.side, Resampling[preprocessing.interpolation.upper()]
+    arrays = [np.asarray(picture.resize((side, side), interpolation)) for picture in pictures]
+    return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous()
+
+
+def augment(
+    pictures: Tensor, preprocessing: Preprocessing, generator: torch.Generator, *, flip: bool, n_alike: int = 1
+) -> Tensor:
+    """Return random variations of whole pictures (n, 3, side, side), normalised, (n, 3, size, size).
+
+    They are zoomed, turned, shifted, mirrored if ``flip``, and changed in brightness and contrast, on their device.
+    Each n / ``n_alike`` pictures in a row are varied as those before them.
+    """
+    n = len(pictures)
+
+    def draw(reach: float) -> Tensor:
+        numbers = torch.rand(n // n_alike, generator=generator).repeat(n_alike)
+        return (2 * reach * (numbers - 0.5)).to(pictures.device)
+
+    zoom, angle = preprocessing.crop_fraction * (1 + draw(_ZOOM)), draw(_ROTATION)
+    mirror = torch.where(draw(1.0) > 0, 1.0, -1.0) if flip else torch.ones(n, device=pictures.device)
+    rows = [
+        torch.stack([zoom * mirror * angle.cos(), -zoom * angle.sin(), draw(_SHIFT)], 1),
+        torch.stack([zoom * mirror * angle.sin(), zoom * angle.cos(), draw(_SHIFT)], 1),
+    ]
+    grid = affine_grid(torch.stack(rows, 1), [n, 3, preprocessing.size, preprocessing.size], align_corners=False)
+    values = grid_sample(pictures.float(), grid, mode="bilinear", padding_mode="reflection", align_corners=False)
+    gain, mean = (1 + draw(_LIGHT))[:, None, None, None], values.mean((1, 2, 3), keepdim=True)
+    values = (values - mean) * gain + mean * (1 + draw(_LIGHT))[:, None, None, None]
+    return normalize(values.clamp(0, 255), preprocessing)
+
+
+def normalize(values: Tensor, preprocessing: Preprocessing) -> Tensor:
+    """Return ``(values / scale - mean) / std`` of pictures (n, 3, height, width)."""
+    mean, std = (
+        torch.tensor(numbers, dtype=torch.float32, device=values.device)[:, None, None]
+        for numbers in (preprocessing.mean, preprocessing.std)
+    )
+    return (values / preprocessing.scale - mean) / std

@@ -1,0 +1,125 @@
+"""Losses of a network for ordered labels, and the term that keeps similarity inside a label.
+
+A loss maps outputs (n, n_outputs) of the last linear layer and label indices (n,) to a number, and decodes outputs to
+label values (n,). ``targets`` are the values that outputs should have, so that the layer can start from a ridge
+regression.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
+
+from ordrank._protocols import FloatArray
+from ordrank.errors import InputError
+from ordrank.geometry import embed_labels
+
+
+class PositionLoss(nn.Module):
+    """Mean squared distance ‖z_i - p(y_i)‖² of the outputs to the positions p of the labels."""
+
+    def __init__(self, labels: FloatArray, positions: FloatArray) -> None:
+        super().__init__()
+        self.register_buffer("labels", torch.tensor(labels, dtype=torch.float32))
+        self.register_buffer("targets", torch.tensor(positions, dtype=torch.float32))
+
+    def forward(self, outputs: Tensor, label_index: Tensor) -> Tensor:
+        """Return the loss."""
+        return (outputs - self.targets[label_index]).square().sum(1).mean()
+
+    def decode(self, outputs: Tensor) -> Tensor:
+        """Return the labels of the nearest positions."""
+        return self.labels[torch.cdist(outputs, self.targets).argmin(1)]
+
+
+class CoralLoss(nn.Module):
+    """Cross-entropy of the thresholds P(y > k) = σ(z + b_k) with one output z.
+
+    Cao, Mirjalili & Raschka, "Rank consistent ordinal regression for neural networks", Pattern Recognit. Lett. 2020.
+    """
+
+    def __init__(self, labels: FloatArray, label_index: FloatArray) -> None:
+        super().__init__()
+        m = len(labels)
+        self.register_buffer("labels", torch.tensor(labels, dtype=torch.float32))
+        self.register_buffer("targets", torch.linspace(-1, 1, m)[:, None] * np.log(m))
+        above = [(label_index > k).mean() for k in range(m - 1)]
+        self.biases = nn.Parameter(torch.tensor(np.log(above) - np.log1p(np.negative(above)), dtype=torch.float32))
+
+    def forward(self, outputs: Tensor, label_index: Tensor) -> Tensor:
+        """Return the loss."""
+        is_above = label_index[:, None] > torch.arange(len(self.biases), device=outputs.device)
+        return (
+            binary_cross_entropy_with_logits(outputs + self.biases, is_above.to(outputs.dtype), reduction="none")
+            .sum(1)
+            .mean()
+        )
+
+    def decode(self, outputs: Tensor) -> Tensor:
+        """Return the label as many thresholds above the lowest as are more likely exceeded than not."""
+        return self.labels[(outputs + self.biases > 0).sum(1)]
+
+
+class CrossEntropyLoss(nn.Module):
+    """Cross-entropy of the labels as classes without an order."""
+
+    def __init__(self, labels: FloatArray) -> None:
+        super().__init__()
+        self.register_buffer("labels", torch.tensor(labels, dtype=torch.float32))
+        self.register_buffer("targets", torch.eye(len(labels)))
+
+    def forward(self, outputs: Tensor, label_index: Tensor) -> Tensor:
+        """Return the loss."""
+        return cross_entropy(outputs, label_index)
+
+    def decode(self, outputs: Tensor) -> Tensor:
+        """Return the median of the predictive distribution, which has the lowest expected absolute error."""
+        return self.labels[(outputs.softmax(1).cumsum(1) < 0.5).sum(1).clamp(max=len(self.labels) - 1)]
+
+
+def local_loss(features: Tensor, neighbors: Tensor, distances: Tensor, unit: float) -> Tensor:
+    """Mean of (‖f_i - f_j‖² - δ_ij²)² / unit² over pairs: target neighbours keep the distances δ of before.
+
+    Parameters
+    ----------
+    features, neighbors : Tensor of shape (n_pairs, dim)
+    distances : Tensor of shape (n_pairs,)
+        Squared distances before training.
+    unit : float
+        Mean of the squared distances of all target neighbours, so that the term has no unit.
+    """
+    return mse_loss((features - neighbors).square().sum(1) / unit, distances / unit)
+
+
+LOSSES = ("cmds", "regression", "coral", "cross-entropy")
+
+
+def make_loss(name: str, labels: FloatArray, label_index: FloatArray) -> PositionLoss | CoralLoss | CrossEntropyLoss:
+    """Return a loss by its name.
+
+    ``cmds`` are the positions of the paper, from distances (|a - b| + 1)^½ in units of the standard deviation of the
+    labels; ``regression`` is the label itself.
+
+    Parameters
+    ----------
+    name : str
+        One of ``LOSSES``.
+    labels : ndarray of shape (m,)
+        Distinct labels, ascending.
+    label_index : ndarray of shape (n,)
+        Of the training samples.
+    """
+    counts = np.bincount(label_index.astype(int), minlength=len(labels)).astype(float)
+    standard = labels - np.average(labels, weights=counts)
+    standard /= np.sqrt(np.average(standard**2, weights=counts))
+    if name == "cmds":
+        return PositionLoss(labels, embed_labels(standard, min(3, len(labels) - 1), beta=1.0, weights=counts))
+    if name == "regression":
+        return PositionLoss(labels, standard[:, None])
+    if name == "coral":
+        return CoralLoss(labels, label_index)
+    if name == "cross-entropy":
+        return CrossEntropyLoss(labels)
+    raise InputError(f"there is no loss {name!r}; there are {', '.join(LOSSES)}")

@@ -1,0 +1,210 @@
+"""The training loop: schedule, batches of samples and their target neighbours, checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ordrank._io import replace_when_complete
+from ordrank.deep.images import augment
+from ordrank.deep.losses import local_loss
+from ordrank.errors import InputError
+from ordrank.features.preprocessing import Preprocessing
+
+_WEIGHT_DECAY = 0.05
+_WARM_UP = 0.15  # share of the steps in which the learning rate rises
+_MAX_GRADIENT = 5.0
+_CHECKPOINT_EVERY = 50
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Length and step sizes of a training run: AdamW with one cycle of the learning rate."""
+
+    steps: int
+    batch_size: int
+    backbone_rate: float
+    head_rate: float
+    locality: float  # weight of the local term
+    seed: int
+    flip: bool
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Samples of a run.
+
+    Attributes
+    ----------
+    pictures : Tensor of uint8, shape (n, 3, side, side)
+    label_index : Tensor of shape (n,)
+    neighbors : ndarray of shape (n, K)
+        Target neighbours in the embedding of the network before training; a sample without any is its own.
+    distances : ndarray of shape (n, K)
+        Squared distances to them.
+    unit : float
+        Their mean.
+    """
+
+    pictures: Tensor
+    label_index: Tensor
+    neighbors: NDArray[np.int64]
+    distances: NDArray[np.float32]
+    unit: float
+
+
+class Model(nn.Module):
+    """A backbone, a linear layer and a loss. Features are centred and scaled before the layer."""
+
+    def __init__(self, backbone: nn.Module, layer: nn.Linear, loss: nn.Module, mean: Tensor, scale: float) -> None:
+        super().__init__()
+        self.backbone, self.layer, self.loss, self.scale = backbone, layer, loss, scale
+        self.register_buffer("mean", mean)
+
+    def outputs(self, features: Tensor) -> Tensor:
+        """Return the outputs (n, n_outputs) of features (n, dim)."""
+        outputs: Tensor = self.layer((features - self.mean) / self.scale)
+        return outputs
+
+
+def train(
+    model: Model,
+    data: TrainingSet,
+    preprocessing: Preprocessing,
+    schedule: Schedule,
+    *,
+    device: str,
+    checkpoint: Path | None = None,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> list[float]:
+    """Train in place and return the loss of every step.
+
+    Batch normalisations keep their statistics: those of a few hundred pictures are worse than those of ImageNet.
+
+    Parameters
+    ----------
+    checkpoint : Path, optional
+        File to which the state is written regularly. If it exists, training continues where it ended, with the same
+        result as without the interruption.
+    progress : callable, optional
+        Called with the number of steps done, the number of all steps and the loss.
+    """
+    groups = [
+        {"params": list(model.backbone.parameters()), "lr": schedule.backbone_rate},
+        {"params": [*model.layer.parameters(), *model.loss.parameters()], "lr": schedule.head_rate},
+    ]
+    optimizer = torch.optim.AdamW(groups, weight_decay=_WEIGHT_DECAY)
+    rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: one_cycle(step, schedule.steps))
+    state = _State(model, optimizer, rates, _fingerprint(model, data, schedule))
+    losses = state.load(checkpoint, device) if checkpoint is not None and checkpoint.exists() else []
+    model.to(device)
+    _train_mode(model)
+    for step in range(len(losses), schedule.steps):
+        # Seeded by the step, so that a run that is continued draws what it would have drawn.
+        rng = np.random.default_rng([schedule.seed, step])
+        loss = _loss(model, data, preprocessing, schedule, rng, device)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRADIENT)
+        optimizer.step()
+        rates.step()
+        losses.append(float(loss.detach()))
+        if not math.isfinite(losses[-1]):
+            raise InputError(f"training diverged at step {step + 1}: lower the learning rates")
+        if progress is not None:
+            progress(step + 1, schedule.steps, losses[-1])
+        if checkpoint is not None and (step + 1) % _CHECKPOINT_EVERY == 0:
+            state.save(checkpoint, losses)
+    model.eval()
+    return losses
+
+
+def one_cycle(step: int, steps: int) -> float:
+    """Return the factor of the learning rate: a linear rise, then half a cosine down to zero."""
+    rise = max(1.0, _WARM_UP * steps)
+    if step < rise:
+        return (step + 1) / rise
+    return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, steps - rise)))
+
+
+def _train_mode(model: nn.Module) -> None:
+    model.train()
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.eval()
+
+
+def _loss(
+    model: Model,
+    data: TrainingSet,
+    preprocessing: Preprocessing,
+    schedule: Schedule,
+    rng: np.random.Generator,
+    device: str,
+) -> Tensor:
+    """Return the loss of a batch: random samples and, for the local term, a target neighbour of each."""
+    n, n_pairs = len(data.pictures), schedule.batch_size // 2 if schedule.locality else 0
+    anchors = rng.choice(n, min(n, schedule.batch_size - n_pairs), replace=False)
+    chosen = rng.integers(data.neighbors.shape[1], size=len(anchors))
+    others = data.neighbors[anchors, chosen] if n_pairs else anchors[:0]
+    batch = torch.from_numpy(np.concatenate([anchors, others]))
+    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    # The pictures of a pair are varied alike: otherwise their distance would be that of the variations.
+    pictures = augment(
+        data.pictures[batch].to(device), preprocessing, generator, flip=schedule.flip, n_alike=2 if n_pairs else 1
+    )
+    with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+        features = model.backbone(pictures.to(memory_format=torch.channels_last)).float()
+    loss: Tensor = model.loss(model.outputs(features), data.label_index[batch].to(device))
+    if n_pairs:
+        distances = torch.from_numpy(data.distances[anchors, chosen]).to(device)
+        has_neighbor = torch.from_numpy(others != anchors).to(device)
+        pairs = features[: len(anchors)][has_neighbor], features[len(anchors) :][has_neighbor]
+        if has_neighbor.any():
+            loss = loss + schedule.locality * local_loss(*pairs, distances[has_neighbor], data.unit)
+    return loss
+
+
+def _fingerprint(model: Model, data: TrainingSet, schedule: Schedule) -> str:
+    """Return the SHA-256 of all that determines a run but the versions of the libraries."""
+    digest = hashlib.sha256(repr(schedule).encode())
+    for tensor in (*model.state_dict().values(), data.pictures, data.label_index):
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+class _State:
+    """All that a run needs to continue, in one file."""
+
+    def __init__(self, model: Model, optimizer: Any, rates: Any, fingerprint: str) -> None:
+        self._parts = {"model": model, "optimizer": optimizer, "rates": rates}
+        self._fingerprint = fingerprint
+
+    def save(self, file: Path, losses: list[float]) -> None:
+        states = {name: part.state_dict() for name, part in self._parts.items()}
+        with replace_when_complete(file) as temporary:
+            torch.save({**states, "losses": losses, "fingerprint": self._fingerprint}, temporary)
+
+    def load(self, file: Path, device: str) -> list[float]:
+        """Restore the state and return the losses so far; raise InputError if it is that of another run."""
+        try:
+            states = torch.load(file, map_location=device, weights_only=True)
+        except Exception as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise InputError(f"{file} cannot be read as a checkpoint: {reason}; delete it to begin anew") from error
+        if not isinstance(states, dict) or states.get("fingerprint") != self._fingerprint:
+            raise InputError(f"{file} is the checkpoint of another run; delete it or name another file")
+        for name, part in self._parts.items():
+            part.load_state_dict(states[name])
+        losses: list[float] = states["losses"]
+        return losses
