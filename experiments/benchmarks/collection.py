@@ -3,9 +3,10 @@
 ``reading``: `ordrank fit` on noisy drawn JPEGs of 256 × 256, relative to decoding and resizing them with Pillow on all
 cores, in turns. ``memory``: peak resident memory of all processes of `ordrank fit`, on the pictures and on four times
 as many. ``query``: `ordrank rank` with a new picture on a collection of 100,000, and the time of starting Python with
-the imports it needs. The package is compiled to byte code first, as installers do. Prints one JSON document.
+the imports it needs. ``start``: commands on a small collection, beside Python and NumPy alone; the shortest of several
+alternating rounds. The package is compiled to byte code first, as installers do. Prints one JSON document.
 
-    python experiments/benchmarks/collection.py [--pictures 10000] [--only reading memory query] [--work DIR]
+    python experiments/benchmarks/collection.py [--pictures 10000] [--only reading memory query start] [--work DIR]
                                                 [--out FILE]
 """
 
@@ -20,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ SIZE, NOISE, QUALITY = 256, 6.0, 90
 BATCH = 125
 ROUNDS = 7
 QUERY_PICTURES = 100_000
+START_PICTURES, START_ROUNDS, NETWORK = 625, 20, "efficientnet-lite0"
 
 PILLOW_ALONE = """
 import os, sys
@@ -220,9 +223,7 @@ def query(work: Path, n: int) -> dict[str, Any]:
     run(fit_command(folder, collection))
     with write_store(collection) as store:
         grow(store, n)
-    picture = work / "query.jpg"
-    Image.fromarray(make_fruit(1, size=SIZE, random_state=12345).images[0]).save(picture)
-    command = ordrank("rank", collection, picture, "--json")
+    command = ordrank("rank", collection, draw_query(work), "--json")
     run(command)
     queries, imports = [], []
     for _ in range(5):
@@ -233,6 +234,37 @@ def query(work: Path, n: int) -> dict[str, Any]:
         "seconds_beyond_start_and_imports": round(float(np.median(queries) - np.median(imports)), 2),
         "seconds": round(float(np.median(queries)), 2),
     }
+
+
+def start(work: Path, n: int) -> dict[str, Any]:
+    """Time commands on a small collection, most of whose time is Python's start and imports."""
+    folder, picture = work / f"photographs-{n}", draw_query(work)
+    draw_photographs(folder, n)
+    pixels, network = (work / f"start-{features}-{time.time_ns()}" for features in ("pixels", NETWORK))
+    run([*fit_command(folder, pixels), "--features", "pixels"])
+    run([*fit_command(folder, network), "--features", NETWORK])
+    commands = {
+        "python": [sys.executable, "-c", "pass"],
+        "import numpy": [sys.executable, "-c", "import numpy"],
+        "import ordrank": [sys.executable, "-c", "import ordrank"],
+        "ordrank --help": ordrank("--help"),
+        "ordrank info": ordrank("info", pixels),
+        "ordrank rank": ordrank("rank", pixels, picture),
+        f"ordrank rank, {NETWORK}": ordrank("rank", network, picture),
+    }
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(START_ROUNDS):
+        for name, command in commands.items():
+            times[name].append(seconds(partial(run, command)))
+    shortest = {name: round(min(rounds), 2) for name, rounds in times.items()}
+    return {"pictures": n, "rounds": START_ROUNDS, "seconds": shortest}
+
+
+def draw_query(work: Path) -> Path:
+    """Draw a picture that is in no collection."""
+    picture = work / "query.jpg"
+    Image.fromarray(make_fruit(1, size=SIZE, random_state=12345).images[0]).save(picture)
+    return picture
 
 
 def grow(store: Store, n: int) -> None:
@@ -264,7 +296,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pictures", type=int, default=10_000, help="for reading and memory; a multiple of 125")
-    parser.add_argument("--only", nargs="*", choices=("reading", "memory", "query"), help="parts to measure")
+    parser.add_argument("--only", nargs="*", choices=("reading", "memory", "query", "start"), help="parts to measure")
     parser.add_argument("--work", type=Path, help="folder for pictures; temporary by default")
     parser.add_argument("--out", type=Path, help="file to write the document to")
     arguments = parser.parse_args()
@@ -273,6 +305,7 @@ def main() -> None:
         "reading": lambda work: reading(work, arguments.pictures),
         "memory": lambda work: memory(work, arguments.pictures),
         "query": lambda work: query(work, QUERY_PICTURES),
+        "start": lambda work: start(work, START_PICTURES),
     }
     with tempfile.TemporaryDirectory() as temporary:
         work = arguments.work or Path(temporary)

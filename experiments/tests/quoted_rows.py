@@ -135,6 +135,21 @@ def headline_rows():
     yield from largest.values()
 
 
+def probability_rows():
+    """Ranked probability score and calibration error of the default model and of the best baseline by each."""
+    found = results("compare")
+    largest = {(row["benchmark"], row["rule"]): row["n"] for row in found["summary"]["conditions"]}  # sizes ascend
+    for (benchmark, rule), n in largest.items():
+        here = [row for row in found["rows"] if (row["benchmark"], row["rule"], row["n"]) == (benchmark, rule, n)]
+        cells = []
+        for score in ("rps", "calibration"):
+            default = next(row[score] for row in here if row["kind"] == "default")
+            others = (row for row in here if row["kind"] == "baseline" and row[score] is not None)
+            best = min(others, key=lambda row: row[score])
+            cells += [f"{default:.3f}", best["method"], f"{best[score]:.3f}"]
+        yield (benchmark, rule, str(n), *cells)
+
+
 def default_model_rows():
     found = results("ordinal_metric")
     for key in (
@@ -245,6 +260,8 @@ def collection_rows():
     growth = found["memory"]["growth_beyond_the_feature_matrix"]
     yield (None, f"{growth:.0%} more memory, beyond the features themselves")
     yield (None, f"{query['seconds']:.1f} s")
+    for command in ("ordrank info", "ordrank rank", "ordrank rank, efficientnet-lite0"):
+        yield (None, f"{found['start']['seconds'][command]:.2f} s")
     for row in results("search")["search"]:
         single, batch = row["index_times_as_fast_as_plain"], row["batch_times_as_fast_as_single"]
         yield (row["data"], str(row["k"]), f"{single:.1f}", f"{batch:.1f}")
@@ -309,3 +326,23 @@ def cluster_figures():
     yield f"{growth / shards * 10_000 / 1e9:.1f} GB with 10,000"
     for name in ("a_task", "scheduler_and_client"):
         yield f"{scale['tasks'][f'milliseconds_of_{name}']:.2f} ms"
+
+
+def photo_rows():
+    """MAE by features, MAE of other learners on the same features, and shares of pictures of the same person."""
+    found = results("photos")
+    mae = {(row["data"], row["split"], row["features"], row["model"]): row["mae"] for row in found["rows"]}
+    features = ("pixels", "hog", "efficientnet-lite0", "efficientnet-lite2", "auto")
+    for row in found["auto_vs_single"]:
+        condition = row["data"], row["split"]
+        errors = (f"{mae[(*condition, name, 'OrdinalRanker')]:.3f}" for name in features)
+        yield (*condition, *errors, f"{row['difference']:+.3f} ± {row['standard_error']:.3f}")
+    for row in found["auto_vs_single"]:
+        condition = row["data"], row["split"]
+        for name in ("efficientnet-lite2", "auto"):
+            models = ("OrdinalRanker", "ridge", "SVR", "LogisticAT", "k-NN")
+            errors = (mae.get((*condition, name, model)) for model in models)
+            yield (*condition, name, *("–" if error is None else f"{error:.3f}" for error in errors))
+    shares = {(row["features"], row["pictures"]): row["share"] for row in found["same_person"]}
+    for name in ("pixels", "efficientnet-lite2", "auto"):
+        yield (name, *(f"{100 * shares[name, kind]:.1f} %" for kind in ("learned", "within_grade", "euclidean")))

@@ -23,6 +23,7 @@ TABLES = {
     "paper, limits on UMIST": quoted_rows.umist_limit_rows,
     "comparison": quoted_rows.comparison_rows,
     "comparison, README": quoted_rows.headline_rows,
+    "comparison, probabilities": quoted_rows.probability_rows,
     "default model": quoted_rows.default_model_rows,
     "discriminant rescaling": quoted_rows.discriminant_rows,
     "constants of the default model": quoted_rows.defaults_rows,
@@ -37,6 +38,7 @@ TABLES = {
     "collection": quoted_rows.collection_rows,
     "page": quoted_rows.page_rows,
     "cluster": quoted_rows.cluster_rows,
+    "photographs": quoted_rows.photo_rows,
 }
 
 
