@@ -53,6 +53,7 @@ CAPABILITIES = {
     "data": "real data",
     "chromium": "Chromium",
     "torch": "'torch'",
+    "timm": "timm cannot be imported",
     "packages": r"is not installed(?!: make)|no PostgreSQL|could not import '(?!torch|triton)",  # of the extra test
 }
 
@@ -85,6 +86,14 @@ def pytest_sessionfinish(session):
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and any(is_required(reason) for reason in skip_reasons(terminal)):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """Keep the cache of this user out of the tests; processes that they start inherit it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ORDRANK_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture

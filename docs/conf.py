@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from importlib.util import find_spec
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -32,6 +33,7 @@ suppress_warnings = [
     "misc.highlighting_failure",  # \\copy of psql is no SQL
     "ref.python",  # attributes of the same name in several classes
 ]
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]  # the API reference names what needs it
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 4
 

@@ -25,6 +25,7 @@ from ordrank.datasets import make_fruit
 
 IMAGES = Path(__file__).with_name("images")
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
+FALSIFIED = {"fruit-018.jpg": "0", "fruit-062.jpg": "4", "fruit-124.jpg": "1"}
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
@@ -37,6 +38,7 @@ def main() -> None:
         with serving(collection) as address:
             draw_phone(browser, address, new)
             draw_wide(browser, address, new)
+            draw_check(browser, address, collection)
         browser.close()
 
 
@@ -128,6 +130,19 @@ def draw_phone(browser: Browser, address: str, new: Path) -> None:
     for column, picture in enumerate(pictures):
         sheet.paste(picture, (column * (width + gap), 0))
     write("tour-phone.png", sheet)
+
+
+def draw_check(browser: Browser, address: str, collection: Path) -> None:
+    """Save the check of a collection with falsified grades."""
+    with Collection.open(collection) as opened:
+        for name, grade in FALSIFIED.items():
+            opened.grade(name, grade)
+        opened.fit()
+    page = browser.new_page(viewport=WIDE, color_scheme="light")
+    page.goto(f"{address}#view=check")
+    settle(page, "#suspects li")
+    save("tour-check.png", page)
+    page.close()
 
 
 def settle(page: Page, selector: str = "#pictures li") -> None:
