@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -254,6 +255,29 @@ class OrdinalRanker(BaseEstimator):
             indices, distances = self._nearest(queries, k)
         values = np.where(indices < 0, np.nan, self._labels.values[indices])
         return Ranking(convert_like(indices, X), convert_like(distances, X), self._decoded(values, X))
+
+    def to_onnx(self, file: str | os.PathLike[str], *, coverage: float = 0.9) -> None:
+        """Write the fitted ranker as a file in the ONNX format, which runs without this package.
+
+        The input is ``features``, float32 (n, d), which are not checked: they must be finite. All outputs are float32:
+        ``embedding``, ``probabilities``, ``grade`` and ``interval``, as ``metric_.transform``, ``predict_proba``,
+        ``predict`` and ``predict_interval`` return them, except that a named label is its position in the order. The
+        metadata ``ordrank.labels`` and ``ordrank.label_values`` are JSON lists of ``classes_`` and their numbers,
+        ``ordrank.coverage`` is that of the intervals. A batch needs memory for the embeddings of all neighbours.
+
+        The metric must be OrdinalMetric, CMDSMetric, LDMLR or ``"passthrough"``. Needs the package onnx.
+
+        Parameters
+        ----------
+        file : path
+            Written as a whole, or not at all; an existing file is replaced.
+        coverage : float, default=0.9
+            Of the intervals, between 0 and 1.
+        """
+        from ordrank.estimators._onnx_graph import write_ranker  # late: it imports the features
+
+        check_is_fitted(self)
+        write_ranker(self, file, coverage)
 
     def score(self, X: ArrayLike | Array, y: ArrayLike | Array, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination R² of the estimated grades."""

@@ -12,17 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordrank.errors import InputError
+from ordrank.features.onnx_graph import OnnxGraph
 from ordrank.features.preprocessing import METADATA_KEY, Preprocessing
 
 EPSILON = 1e-3  # of the batch normalisations
 _DIVISOR = 8  # of the numbers of channels
+_RELU6 = {"zero": 0, "six": 6}  # limits of the activation
 
 
 @dataclass(frozen=True)
@@ -103,40 +104,28 @@ def build_network(network: EfficientNetLite, weights: Mapping[str, NDArray[Any]]
     weights : mapping from str to ndarray
         State dictionary of the PyTorch network; its classifier is not used.
     """
-    graph = _Graph(_import_onnx(), weights, network.size)
-    x = graph.add_convolution("pictures", "_conv_stem", "_bn0", (3, network.stem), kernel=3, stride=2)
+    layers = _Network(weights, network.size)
+    x = layers.add_convolution("pictures", "_conv_stem", "_bn0", (3, network.stem), kernel=3, stride=2)
     channels, block = network.stem, 0
     for stage in network.stages:
         for repeat in range(stage.repeats):
             stride = stage.stride if repeat == 0 else 1
-            x = graph.add_block(x, f"_blocks.{block}.", stage, channels, stride)
+            x = layers.add_block(x, f"_blocks.{block}.", stage, channels, stride)
             channels, block = stage.channels, block + 1
-    x = graph.add_convolution(x, "_conv_head", "_bn1", (channels, network.head))
-    x = graph.add_node("GlobalAveragePool", [x])
-    graph.add_node("Flatten", [x], output="features")
-    return graph.serialize(network)
+    x = layers.add_convolution(x, "_conv_head", "_bn1", (channels, network.head))
+    x = layers.graph.add_node("GlobalAveragePool", [x])
+    layers.graph.add_node("Flatten", [x], output="features")
+    inputs = {"pictures": ("batch", 3, network.size, network.size)}
+    metadata = {METADATA_KEY: network.preprocessing.to_json()}
+    return layers.graph.serialize("EfficientNet-Lite", inputs, {"features": ("batch", network.head)}, metadata)
 
 
-def _import_onnx() -> Any:
-    try:
-        return import_module("onnx")
-    except ImportError:
-        raise InputError("this network needs the package onnx: pip install 'ordrank[photos]'") from None
+class _Network:
+    """A graph in the making, the weights it takes, and the side of its last feature map."""
 
-
-class _Graph:
-    """Nodes and weights of a graph in the making, and the side of its last feature map."""
-
-    def __init__(self, onnx: Any, weights: Mapping[str, NDArray[Any]], side: int) -> None:
-        self._onnx, self._weights, self._side = onnx, weights, side
-        self._nodes: list[Any] = []
-        self._constants = {"zero": np.array(0, np.float32), "six": np.array(6, np.float32)}
-
-    def add_node(self, operator: str, inputs: list[str], output: str | None = None, **attributes: Any) -> str:
-        """Add a node; return the name of its output."""
-        output = output or f"x{len(self._nodes)}"
-        self._nodes.append(self._onnx.helper.make_node(operator, inputs, [output], **attributes))
-        return output
+    def __init__(self, weights: Mapping[str, NDArray[Any]], side: int) -> None:
+        self.graph, self._weights, self._side = OnnxGraph("this network"), weights, side
+        self._limits = [self.graph.add_constant(np.float32(limit), name) for name, limit in _RELU6.items()]
 
     def add_block(self, x: str, prefix: str, stage: Stage, channels: int, stride: int) -> str:
         """Expand, convolve each channel and project, with a shortcut where the shape stays the same."""
@@ -147,7 +136,7 @@ class _Graph:
             y, f"{prefix}_depthwise_conv", f"{prefix}_bn1", (1, wide), kernel=stage.kernel, stride=stride, groups=wide
         )
         y = self.add_convolution(y, f"{prefix}_project_conv", f"{prefix}_bn2", (wide, stage.channels), relu6=False)
-        return self.add_node("Add", [x, y]) if stride == 1 and channels == stage.channels else y
+        return self.graph.add_node("Add", [x, y]) if stride == 1 and channels == stage.channels else y
 
     def add_convolution(
         self,
@@ -168,10 +157,10 @@ class _Graph:
         before, after = padding // 2, padding - padding // 2
         self._side = side
         pads = [before, before, after, after]
-        y = self.add_node(
+        y = self.graph.add_node(
             "Conv", inputs, kernel_shape=[kernel, kernel], strides=[stride, stride], pads=pads, group=groups
         )
-        return self.add_node("Clip", [y, "zero", "six"]) if relu6 else y
+        return self.graph.add_node("Clip", [y, *self._limits]) if relu6 else y
 
     def _fold(self, convolution: str, normalization: str, shape: tuple[int, ...]) -> list[str]:
         """Add filters and biases of a convolution followed by its batch normalisation; return their names."""
@@ -185,8 +174,7 @@ class _Graph:
             f"{convolution}.filters": filters * factor[:, None, None, None],
             f"{convolution}.biases": shift - mean * factor,
         }
-        self._constants |= {name: values.astype(np.float32) for name, values in folded.items()}
-        return list(folded)
+        return [self.graph.add_constant(values.astype(np.float32), name) for name, values in folded.items()]
 
     def _tensor(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
         if name not in self._weights:
@@ -198,17 +186,3 @@ class _Graph:
         if not np.isfinite(values).all():
             raise InputError(f"the tensor {name} holds values that are not finite")
         return values.astype(np.float64)
-
-    def serialize(self, network: EfficientNetLite) -> bytes:
-        """Return the whole network as a file."""
-        helper, kind = self._onnx.helper, self._onnx.TensorProto.FLOAT
-        pictures = helper.make_tensor_value_info("pictures", kind, ["batch", 3, network.size, network.size])
-        features = helper.make_tensor_value_info("features", kind, ["batch", network.head])
-        constants = [self._onnx.numpy_helper.from_array(values, name) for name, values in self._constants.items()]
-        graph = helper.make_graph(self._nodes, "EfficientNet-Lite", [pictures], [features], constants)
-        # Versions of 2022: every onnxruntime since then reads them.
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        helper.set_model_props(model, {METADATA_KEY: network.preprocessing.to_json()})
-        self._onnx.checker.check_model(model)
-        serialized: bytes = model.SerializeToString()
-        return serialized
