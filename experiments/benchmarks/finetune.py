@@ -32,7 +32,7 @@ from photos import mean_and_std
 from ordrank import OrdinalRanker
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.deep import OrdinalNetwork
-from ordrank.deep.images import iterate_pictures
+from ordrank.deep.images import read_chunks
 from ordrank.features import find_extractor
 from ordrank.metrics import mean_absolute_error
 
@@ -77,7 +77,7 @@ def measure(files: list[Path], grade: FloatArray, train: IntArray, test: IntArra
 def extract(files: list[Path]) -> NDArray[np.float32]:
     """Return the features (n, dim) before training."""
     extractor = find_extractor(BACKBONE)
-    return extractor.extract(list(iterate_pictures(files, extractor.side)))
+    return np.concatenate([extractor.extract(chunk) for chunk in read_chunks(files, extractor.side)])
 
 
 def main() -> None:

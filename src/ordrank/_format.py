@@ -20,3 +20,16 @@ def format_percent(share: float, space: str = "\u00a0") -> str:
 def format_number(value: float) -> str:
     """Return a number with three significant digits, without an exponent for large ones."""
     return f"{value:#.3g}" if abs(value) < 99.95 else f"{value:.0f}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time in whole seconds, minutes or hours.
+
+    Examples
+    --------
+    >>> format_duration(0.2), format_duration(61), format_duration(600), format_duration(9000)
+    ('1 second', '61 seconds', '10 minutes', '2.5 hours')
+    """
+    if seconds < 120:
+        return pluralize(max(1, round(seconds)), "second")
+    return pluralize(round(seconds / 60), "minute") if seconds < 2 * 3600 else f"{seconds / 3600:.1f} hours"

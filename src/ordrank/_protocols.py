@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 Array: TypeAlias = Any
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
+# Called with a stage of the work, the number of items done and their total; 0 of 0 when the stage begins.
+Progress: TypeAlias = Callable[[str, int, int], object]
+
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Report nothing."""
 
 
 @runtime_checkable
@@ -110,3 +117,30 @@ class Extractor(Protocol):
 
     def extract(self, pictures: Sequence[Image]) -> NDArray[np.float32]:
         """Return vectors (n, dim) of upright 8-bit RGB pictures."""
+
+
+@dataclass(frozen=True)
+class TrainingFiles:
+    """Picture files with their grades, and others without.
+
+    Attributes
+    ----------
+    graded : tuple of n paths
+    grades : ndarray of shape (n,)
+    groups : ndarray of shape (n,), or None
+        What each picture shows, such as the person.
+    ungraded : tuple of paths
+    """
+
+    graded: tuple[Path, ...]
+    grades: FloatArray
+    groups: IntArray | None
+    ungraded: tuple[Path, ...]
+
+
+@runtime_checkable
+class GradedPictures(Protocol):
+    """Pictures on disk, some with grades: a collection."""
+
+    def training_files(self) -> TrainingFiles:
+        """Return the files of all pictures."""

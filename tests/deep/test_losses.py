@@ -18,14 +18,15 @@ def test_gradients_are_finite_differences(name):
     loss = make_loss(name, LABELS, INDEX).double()
     torch.manual_seed(0)
     outputs = torch.randn(20, loss.targets.shape[1], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda z: loss(z, torch.from_numpy(INDEX)), [outputs])
+    features = torch.randn(20, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda z, f: loss(z, torch.from_numpy(INDEX), f), [outputs, features])
 
 
 @pytest.mark.parametrize("name", ["cmds", "regression"])
 def test_positions_are_the_minimum_and_decode_to_their_labels(name):
     loss = make_loss(name, LABELS, INDEX)
     at_targets = loss.targets[torch.from_numpy(INDEX)]
-    assert float(loss(at_targets, torch.from_numpy(INDEX))) == 0
+    assert float(loss(at_targets, torch.from_numpy(INDEX), at_targets)) == 0
     np.testing.assert_array_equal(loss.decode(at_targets + 0.01), LABELS[INDEX])
 
 
@@ -61,10 +62,39 @@ def test_cross_entropy_decodes_to_the_median():
     np.testing.assert_array_equal(loss.decode(probabilities.clamp_min(1e-9).log()), [1.0, 0.0, 5.0])
 
 
+class TestRankNContrast:
+    def loss(self, features):
+        loss = make_loss("rank-n-contrast", LABELS, INDEX).double()
+        index = torch.from_numpy(INDEX)
+        return float(loss(loss.targets[index], index, torch.as_tensor(features, dtype=torch.float64)))
+
+    def test_is_the_formula_of_the_paper(self):
+        f, y, n = np.random.default_rng(0).normal(size=(20, 4)), LABELS[INDEX], 20
+        similarity = -np.linalg.norm(f[:, None] - f, axis=2) / 0.2
+        terms = [
+            np.log(sum(np.exp(similarity[i, k]) for k in range(n) if k != i and abs(y[i] - y[k]) >= abs(y[i] - y[j])))
+            - similarity[i, j]
+            for i in range(n)
+            for j in range(n)
+            if i != j
+        ]
+        assert self.loss(f) == pytest.approx(np.mean(terms))
+
+    def test_is_lower_where_distances_follow_the_labels(self):
+        ordered, rng = 10 * LABELS[INDEX][:, None], np.random.default_rng(0)
+        assert self.loss(ordered) < min(self.loss(rng.permutation(ordered)) for _ in range(20))
+
+    def test_copies_have_a_gradient(self):
+        loss = make_loss("rank-n-contrast", LABELS, INDEX)
+        features = torch.ones(20, 3, requires_grad=True)
+        loss(loss.targets[torch.from_numpy(INDEX)], torch.from_numpy(INDEX), features).backward()
+        assert torch.isfinite(features.grad).all()
+
+
 def test_two_labels_are_enough():
     for name in LOSSES:
         loss = make_loss(name, np.array([1.0, 2.0]), np.array([0, 1, 1]))
-        assert torch.isfinite(loss(loss.targets, torch.tensor([0, 1])))
+        assert torch.isfinite(loss(loss.targets, torch.tensor([0, 1]), loss.targets))
 
 
 def test_unknown_losses_are_named():

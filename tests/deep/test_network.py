@@ -10,10 +10,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from sklearn.model_selection import GroupKFold  # noqa: E402
+
+from ordrank._protocols import TrainingFiles  # noqa: E402
 from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork, backbones  # noqa: E402
+from ordrank.deep import network as network_module  # noqa: E402
 from ordrank.deep.backbones import Backbone  # noqa: E402
+from ordrank.deep.losses import LOSSES, make_loss  # noqa: E402
 from ordrank.errors import InputError  # noqa: E402
+from ordrank.features import find_extractor  # noqa: E402
 from ordrank.features.efficientnet import EfficientNetLite, Stage  # noqa: E402
 from ordrank.features.efficientnet_module import EfficientNetLiteModule  # noqa: E402
 from ordrank.features.preprocessing import Preprocessing  # noqa: E402
@@ -46,13 +52,26 @@ class Stop(Exception):  # noqa: N818 - not an error
 
 
 class TestFit:
-    @pytest.mark.parametrize("loss", ["cmds", "regression", "coral", "cross-entropy"])
+    @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss != "rank-n-contrast"])
     def test_lowers_the_loss(self, tiny, fruit, loss):
-        network = OrdinalNetwork(loss=loss, steps=100, backbone_rate=1e-3, head_rate=1e-2).fit(*fruit)
-        assert len(network.losses_) == 100
-        assert np.mean(network.losses_[-10:]) < 0.9 * np.mean(network.losses_[:10])
+        network = OrdinalNetwork(loss=loss, n_folds=2, steps=100, backbone_rate=1e-3, head_rate=1e-2).fit(*fruit)
+        assert [len(losses) for losses in network.losses_] == [100, 100]
+        for losses in network.losses_:
+            assert np.mean(losses[-10:]) < 0.9 * np.mean(losses[:10])
         assert network.transform(fruit[0][:3]).shape == (3, TINY.head)
         assert set(network.predict_from_outputs(fruit[0])) <= set(fruit[1])
+
+    def test_rank_n_contrast_orders_the_features(self, tiny, fruit):
+        images, grade = fruit
+        index = torch.from_numpy(grade)
+        loss = make_loss("rank-n-contrast", np.arange(5.0), grade)
+
+        def contrast(steps, rate):
+            network = OrdinalNetwork(loss="rank-n-contrast", locality=0, n_folds=1, steps=steps, backbone_rate=rate)
+            features = torch.from_numpy(network.fit(images, grade).transform(images))
+            return float(loss(loss.targets[index], index, features / features.std()))
+
+        assert contrast(100, 1e-3) < 0.98 * contrast(1, 0)
 
     def test_is_deterministic(self, tiny, fruit):
         one, other = (OrdinalNetwork(steps=5).fit(*fruit) for _ in range(2))
@@ -61,7 +80,7 @@ class TestFit:
         assert OrdinalNetwork(steps=5, random_state=1).fit(*fruit).losses_ != one.losses_
 
     def test_starts_from_the_ridge_regression(self, tiny, fruit):
-        network = OrdinalNetwork(steps=1, backbone_rate=0, head_rate=1e-12).fit(*fruit)
+        network = OrdinalNetwork(n_folds=1, steps=1, backbone_rate=0, head_rate=1e-12).fit(*fruit)
         images, grade = fruit
         features = network.transform(images)
         torch.testing.assert_close(network._model.mean, torch.from_numpy(features).mean(0), atol=1e-4, rtol=1e-4)
@@ -85,6 +104,23 @@ class TestFit:
         )
         np.testing.assert_array_equal(one.transform(images), other.transform(images))
 
+    def test_a_collection_has_files_grades_and_groups(self, tiny, fruit, tmp_path):
+        from PIL import Image
+
+        images, grade = fruit
+        files = tuple(tmp_path / f"{i}.png" for i in range(30))
+        for file, image in zip(files, images, strict=False):
+            Image.fromarray(image).save(file)
+        groups = np.arange(20) // 2
+
+        class Source:
+            def training_files(self):
+                return TrainingFiles(files[:20], grade[:20], groups, files[20:])
+
+        one = OrdinalNetwork(steps=3).fit(Source())
+        other = OrdinalNetwork(steps=3).fit(files[:20], grade[:20], groups, files[20:])
+        np.testing.assert_array_equal(one.predict_proba(images), other.predict_proba(images))
+
     def test_labels_may_be_named(self, tiny, fruit):
         import pandas as pd
 
@@ -95,16 +131,78 @@ class TestFit:
         assert set(network.predict(images)) <= set(names)
         assert set(network.predict_from_outputs(images)) <= set(names)
 
+    def test_progress_ends_at_its_total(self, tiny, fruit):
+        seen = []
+        OrdinalNetwork(steps=4, progress=lambda *event: seen.append(event)).fit(*fruit)
+        stage = next(stage for stage, *_ in seen if stage.startswith("training 3 networks with 4 batches each, about"))
+        assert [done for name, done, _ in seen if name == stage] == [0, *range(1, 13)]
+        assert {total for name, _, total in seen if name == stage} == {0, 12}
+
+
+class TestFolds:
+    def test_features_of_training_pictures_are_of_the_network_that_has_not_seen_them(self, tiny, fruit):
+        images, grade = fruit
+        folds = GroupKFold(3, shuffle=True, random_state=0).split(images, groups=np.arange(len(images)))
+        network = OrdinalNetwork(steps=20, backbone_rate=3e-3).fit(images, grade)
+        # Labels of pictures that are held out have no influence on their features.
+        _, held_out = next(folds)
+        others = np.setdiff1d(np.arange(len(images)), held_out)
+        changed = grade.copy()
+        changed[held_out] = np.roll(grade[held_out], 7)
+        again = OrdinalNetwork(steps=20, backbone_rate=3e-3).fit(images, changed)
+        np.testing.assert_array_equal(network.features_[held_out], again.features_[held_out])
+        assert np.abs(network.features_[others] - again.features_[others]).max() > 1e-4
+
+    def test_groups_are_held_out_together(self, tiny, fruit):
+        images, grade = fruit
+        copies, labels = np.concatenate([images[:30]] * 2), np.concatenate([grade[:30]] * 2)
+        groups = np.tile(np.arange(30), 2)
+        features = OrdinalNetwork(steps=10, backbone_rate=3e-3).fit(copies, labels, groups).features_
+        # A copy in another fold would have other features.
+        np.testing.assert_allclose(features[:30], features[30:], atol=1e-6)
+
+    def test_weights_are_the_means(self, tiny, fruit):
+        models = []
+        network = OrdinalNetwork(steps=3, backbone_rate=1e-2)
+        train = network_module.train
+
+        def keep(model, *args, **options):
+            if options.get("checkpoint", "timed") != "timed":
+                models.append(model)
+            return train(model, *args, **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(network_module, "train", keep)
+            network.fit(*fruit)
+        assert len(models) == 3
+        for name, tensor in network._model.state_dict().items():
+            if tensor.is_floating_point():
+                torch.testing.assert_close(tensor, sum(model.state_dict()[name] for model in models) / 3)
+
+    def test_the_ranker_is_not_surer_than_it_should_be(self, tiny, fruit):
+        # Random grades cannot be learned, whatever a network that has seen them says.
+        images, grade = fruit
+        y = np.random.default_rng(0).permutation(grade)
+        rates = {"steps": 300, "backbone_rate": 1e-2, "locality": 0.0}
+
+        def error(n_folds):
+            ranker = OrdinalNetwork(n_folds=n_folds, **rates).fit(images, y).ranker_
+            return np.abs(ranker.grade_distribution_.median(ranker.loo_proba_) - y).mean()
+
+        constant = np.abs(np.median(y) - y).mean()
+        assert error(1) < 0.9 * constant
+        assert error(3) > 0.95 * constant
+
 
 class TestLocality:
     def test_keeps_distances_to_target_neighbours(self, tiny, fruit):
         images, grade = fruit
 
-        before = OrdinalNetwork(steps=1, backbone_rate=0).fit(images, grade).transform(images)
+        before = OrdinalNetwork(n_folds=1, steps=1, backbone_rate=0).fit(images, grade).transform(images)
         pairs = target_neighbors(before.astype(float), np.unique(grade, return_inverse=True)[1], 5)
 
         def change(locality):
-            network = OrdinalNetwork(steps=80, batch_size=32, locality=locality, backbone_rate=3e-3).fit(images, grade)
+            network = OrdinalNetwork(n_folds=1, steps=80, locality=locality, backbone_rate=3e-3).fit(images, grade)
             after = network.transform(images)
             distances = np.square(after[pairs.first] - after[pairs.second]).sum(1)
             return np.abs(distances - pairs.squared_distances).mean()
@@ -112,68 +210,102 @@ class TestLocality:
         assert change(10.0) < 0.5 * change(0.0)
 
 
+class TestTime:
+    def test_a_limit_lowers_the_number_of_steps(self, tiny, fruit, monkeypatch):
+        monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 2.0)
+        network = OrdinalNetwork(n_folds=2, steps=20, minutes=0.5).fit(*fruit)
+        assert [len(losses) for losses in network.losses_] == [7, 7]
+        assert [len(losses) for losses in OrdinalNetwork(n_folds=2, steps=5, minutes=9).fit(*fruit).losses_] == [5, 5]
+
+    def test_a_limit_below_a_batch_is_named(self, tiny, fruit, monkeypatch):
+        monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 2.0)
+        with pytest.raises(InputError, match=r"a batch takes 2\.0 s: 0\.05 minutes are too short"):
+            OrdinalNetwork(n_folds=2, minutes=0.05).fit(*fruit)
+
+    def test_a_continued_fit_keeps_its_number_of_steps(self, tiny, fruit, monkeypatch, tmp_path):
+        monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 2.0)
+        options = {"n_folds": 2, "steps": 20, "minutes": 0.5, "checkpoints": tmp_path / "state"}
+        with pytest.raises(Stop):
+            OrdinalNetwork(**options, progress=stop_at(8)).fit(*fruit)
+        monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 5.0)
+        assert [len(losses) for losses in OrdinalNetwork(**options).fit(*fruit).losses_] == [7, 7]
+
+    def test_the_time_of_a_step_is_measured_without_training(self, tiny, fruit):
+        limited, free = (OrdinalNetwork(steps=3, minutes=minutes).fit(*fruit) for minutes in (10, None))
+        assert limited.losses_ == free.losses_
+
+
+def stop_at(step):
+    """Return a progress callback that raises Stop when this step is done."""
+
+    def stop(stage, done, total):
+        if stage.startswith("training") and done == step:
+            raise Stop
+
+    return stop
+
+
 class TestResume:
     def test_continues_to_the_same_network(self, tiny, fruit, tmp_path, monkeypatch):
         monkeypatch.setattr("ordrank.deep.training._CHECKPOINT_EVERY", 4)
-        file = tmp_path / "state.pt"
+        folder = tmp_path / "state"
         whole = OrdinalNetwork(steps=14).fit(*fruit)
-
-        def stop(step, steps, loss):
-            if step == 10:
-                raise Stop
-
         with pytest.raises(Stop):
-            OrdinalNetwork(steps=14, checkpoint=file, progress=stop).fit(*fruit)
+            OrdinalNetwork(steps=14, checkpoints=folder, progress=stop_at(24)).fit(*fruit)
+        assert sorted(file.name for file in folder.iterdir()) == ["network-0.pt", "network-1.pt"]
         seen = []
-        continued = OrdinalNetwork(steps=14, checkpoint=file, progress=lambda *done: seen.append(done)).fit(*fruit)
-        assert len(seen) == 6  # from the checkpoint after 8
+        continued = OrdinalNetwork(
+            steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 42 else None
+        ).fit(*fruit)
+        assert [done for _, done, _ in seen] == list(range(23, 43))  # from the checkpoint after 14 + 8
         assert continued.losses_ == whole.losses_
         np.testing.assert_array_equal(continued.transform(fruit[0]), whole.transform(fruit[0]))
-        assert not file.exists()
+        assert not folder.exists()
 
     def test_a_killed_fit_continues_from_its_checkpoint(self, tiny, fruit, tmp_path):
-        file = tmp_path / "state.pt"
+        folder = tmp_path / "state"
         code = f"""
 import os, signal
 from ordrank.datasets import make_fruit
 from ordrank.deep import network, training
 from tests.deep.test_network import tiny_backbone
 network.load_backbone, training._CHECKPOINT_EVERY = tiny_backbone, 4
-def kill(step, steps, loss):
-    if step == 10:
+def kill(stage, done, total):
+    if stage.startswith("training") and done == 24:
         os.kill(os.getpid(), signal.SIGKILL)
 fruit = make_fruit(80, size=40)
-network.OrdinalNetwork(steps=14, checkpoint={str(file)!r}, progress=kill).fit(fruit.images, fruit.grade)
+network.OrdinalNetwork(steps=14, checkpoints={str(folder)!r}, progress=kill).fit(fruit.images, fruit.grade)
 """
         killed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
         assert killed.returncode == -signal.SIGKILL
-        assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
+        assert sorted(file.name for file in folder.iterdir()) == ["network-0.pt", "network-1.pt"]
         seen = []
-        OrdinalNetwork(steps=14, checkpoint=file, progress=lambda *done: seen.append(done)).fit(*fruit)
-        assert len(seen) == 6
-        assert not file.exists()
+        OrdinalNetwork(
+            steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 42 else None
+        ).fit(*fruit)
+        assert len(seen) == 20
+        assert not folder.exists()
 
-    def test_a_checkpoint_of_another_run_is_named(self, tiny, fruit, tmp_path, monkeypatch):
-        monkeypatch.setattr("ordrank.deep.training._CHECKPOINT_EVERY", 1)
-        file = tmp_path / "state.pt"
-
-        def stop(step, steps, loss):
-            if step == 2:
-                raise Stop
-
+    def test_a_checkpoint_of_another_run_is_named(self, tiny, fruit, tmp_path):
+        options = {"checkpoints": tmp_path / "state"}
         with pytest.raises(Stop):
-            OrdinalNetwork(steps=4, checkpoint=file, progress=stop).fit(*fruit)
+            OrdinalNetwork(steps=4, progress=stop_at(6), **options).fit(*fruit)
         images, grade = fruit
         for other, y, steps in ((images, grade, 5), (images[::-1], grade, 4), (images, grade[::-1], 4)):
-            with pytest.raises(InputError, match=r"state\.pt is the checkpoint of another run"):
-                OrdinalNetwork(steps=steps, checkpoint=file).fit(other, y)
+            with pytest.raises(InputError, match=r"network-0\.pt is the checkpoint of another run"):
+                OrdinalNetwork(steps=steps, **options).fit(other, y)
+
+    def test_other_files_in_the_folder_stay(self, tiny, fruit, tmp_path):
+        (tmp_path / "network-card.md").write_text("mine")
+        OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
+        assert [file.name for file in tmp_path.iterdir()] == ["network-card.md"]
 
     @pytest.mark.parametrize("content", [b"", b"damaged"])
     def test_a_damaged_checkpoint_is_named(self, tiny, fruit, tmp_path, content):
-        file = tmp_path / "state.pt"
+        file = tmp_path / "network-0.pt"
         file.write_bytes(content)
-        with pytest.raises(InputError, match=r"state\.pt cannot be read as a checkpoint.*delete it to begin anew"):
-            OrdinalNetwork(steps=2, checkpoint=file).fit(*fruit)
+        with pytest.raises(InputError, match=r"network-0\.pt cannot be read as a checkpoint.*delete it to begin anew"):
+            OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
         assert file.read_bytes() == content
 
 
@@ -185,6 +317,8 @@ class TestErrors:
             ({"loss": "hinge"}, "loss must be one of 'cmds'"),
             ({"locality": -1}, "locality must be a number at least 0"),
             ({"steps": 0}, "steps must be an integer of at least 1"),
+            ({"n_folds": 0}, "n_folds must be an integer of at least 1"),
+            ({"minutes": 0}, "minutes must be a number above 0"),
             ({"batch_size": 1}, "batch_size must be an integer of at least 2"),
             ({"image_size": 8}, "image_size must be an integer of at least 32"),
             ({"device": "tpu"}, "device must be one of"),
@@ -198,6 +332,12 @@ class TestErrors:
         images, _ = fruit
         with pytest.raises(InputError, match="same label"):
             OrdinalNetwork().fit(images[:4], [1, 1, 1, 1])
+        with pytest.raises(InputError, match="3 graded images are too few to train a network"):
+            OrdinalNetwork().fit(images[:3], [1, 2, 3])
+        with pytest.raises(InputError, match="without one fold the images left have a single label"):
+            OrdinalNetwork().fit(images[:10], [1] * 9 + [2])
+        with pytest.raises(InputError, match="3 folds need at least as many groups; there are 2"):
+            OrdinalNetwork().fit(images[:10], [1, 2] * 5, [1, 2] * 5)
         with pytest.raises(InputError, match="there are 4 images and 3 labels"):
             OrdinalNetwork().fit(images[:4], [1, 2, 3])
         with pytest.raises(InputError, match="missing or infinite"):
@@ -210,21 +350,41 @@ class TestErrors:
             tmp_path / "damaged.png": r"damaged\.png is cut off",
         }.items():
             with pytest.raises(InputError, match=sentence):
-                OrdinalNetwork().fit([fruit[0][0], image], [1, 2])
-        with pytest.raises(InputError, match=r"image 1 must be a file, or uint8 .*; it is float64 of shape \(4, 4\)"):
-            OrdinalNetwork().fit([fruit[0][0], np.zeros((4, 4))], [1, 2])
+                OrdinalNetwork().fit([*fruit[0][:9], image], [1, 2] * 5)
+        with pytest.raises(InputError, match=r"image 70 must be a file, or uint8 .*; it is float64 of shape \(4, 4\)"):
+            OrdinalNetwork().fit([*fruit[0][:70], np.zeros((4, 4))], np.arange(71) % 2)
 
     def test_diverging_training_is_named(self, tiny, fruit):
-        with pytest.raises(InputError, match="training diverged at step"):
+        with pytest.raises(InputError, match="training diverged before step"):
             OrdinalNetwork(steps=20, backbone_rate=1e30, head_rate=1e30).fit(*fruit)
 
+    def test_too_little_memory_is_named(self, tiny, fruit, monkeypatch):
+        def fail(*args):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
-def test_published_weights_can_be_trained(fruit):
+        monkeypatch.setattr("ordrank.deep.training._loss", fail)
+        with pytest.raises(InputError, match=r"memory of this machine is too small.*smaller batch size or image size"):
+            OrdinalNetwork(steps=2).fit(*fruit)
+
+
+def assert_same_features(network, tmp_path, images, expected):
+    """Compare with the extractor of the ONNX file."""
+    from PIL import Image
+
+    (tmp_path / "network.onnx").write_bytes(network.backbone_to_onnx({"trained on": "fruit"}))
+    extractor = find_extractor(f"onnx:{tmp_path / 'network.onnx'}")
+    found = extractor.extract([Image.fromarray(image) for image in images[: len(expected)]])
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+
+
+def test_published_weights_can_be_trained(fruit, tmp_path):
     published_weights("efficientnet-lite0")
     images, _ = fruit
-    network = OrdinalNetwork(image_size=64, steps=2, batch_size=4).fit(images[:8], [0, 0, 1, 1, 2, 2, 3, 3])
-    assert network.n_features_out_ == 1280
-    assert np.isfinite(network.transform(images[:2])).all()
+    network = OrdinalNetwork(image_size=64, n_folds=2, steps=2, batch_size=4).fit(images[:10], [0, 1, 2, 3, 4] * 2)
+    features = network.transform(images[:2])
+    assert features.shape == (2, 1280)
+    assert np.isfinite(features).all()
+    assert_same_features(network, tmp_path, images, features)
 
 
 def test_networks_of_timm_can_be_trained(fruit, tmp_path):
@@ -233,5 +393,7 @@ def test_networks_of_timm_can_be_trained(fruit, tmp_path):
     name = write_timm_checkpoint(tmp_path)
     backbone = backbones.load_backbone(name, 64)
     assert backbone.preprocessing.size == 64
-    network = OrdinalNetwork(name, image_size=64, steps=2, batch_size=4)
-    assert network.fit(fruit[0][:8], [0, 0, 1, 1, 2, 2, 3, 3]).transform(fruit[0][:2]).shape == (2, backbone.dim)
+    network = OrdinalNetwork(name, image_size=64, n_folds=2, steps=2, batch_size=4)
+    features = network.fit(fruit[0][:10], [0, 1, 2, 3, 4] * 2).transform(fruit[0][:2])
+    assert features.shape == (2, backbone.dim)
+    assert_same_features(network, tmp_path, fruit[0], features)

@@ -67,8 +67,9 @@ def rank(
     """Estimate the grade of pictures and find those most like them, nearest first."""
     check_cluster(scheduler, workers)
     with plain_errors():
+        from ordrank._protocols import no_progress
         from ordrank.collection.collection import Collection
-        from ordrank.collection.types import RankRequest, no_progress
+        from ordrank.collection.types import RankRequest
 
         if html is not None:
             Collection.check_report_file(html)

@@ -15,9 +15,10 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ordrank._protocols import Progress
     from ordrank.cli.screen import Screen
     from ordrank.collection.reports import ImportReport
-    from ordrank.collection.types import BadPicture, Progress
+    from ordrank.collection.types import BadPicture
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 RESUMABLE = "what was read is kept, and the same command continues from there"

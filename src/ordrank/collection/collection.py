@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from ordrank._protocols import Progress, no_progress
 from ordrank.collection import html_report
 from ordrank.collection.database import check_exists, content_sha256, is_collection
 from ordrank.collection.doctor import Doctor
@@ -27,12 +28,10 @@ from ordrank.collection.types import (
     Picture,
     PicturePage,
     Points,
-    Progress,
     QueryPicture,
     RankRequest,
     RankResult,
     frame_of,
-    no_progress,
 )
 from ordrank.errors import CollectionError, InputError
 

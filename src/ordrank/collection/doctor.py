@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._format import pluralize
-from ordrank._protocols import FloatArray, IntArray
+from ordrank._protocols import FloatArray, IntArray, Progress
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.reports import (
     FEW_PICTURES,
@@ -27,7 +27,6 @@ from ordrank.collection.reports import (
 from ordrank.collection.search import Estimates, split_held_out
 from ordrank.collection.snapshot import EmbeddingSpace, Snapshot
 from ordrank.collection.store import ERROR, read_store
-from ordrank.collection.types import Progress
 from ordrank.errors import CollectionError
 from ordrank.metrics import median_of_proba
 

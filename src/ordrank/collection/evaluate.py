@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from ordrank import metrics
 from ordrank._format import pluralize
-from ordrank._protocols import FloatArray, IntArray
+from ordrank._protocols import FloatArray, IntArray, Progress, no_progress
 from ordrank.collection.ingest.folder_grades import read_folder_grades
 from ordrank.collection.ingest.grades_csv import GradeTable
 from ordrank.collection.ingest.image_folder import Listing, list_pictures
@@ -25,7 +25,7 @@ from ordrank.collection.search import Estimates, Groups
 from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import read_store
 from ordrank.collection.train import fit_ranker, project
-from ordrank.collection.types import COVERAGE, BadPicture, Header, Progress, no_progress
+from ordrank.collection.types import COVERAGE, BadPicture, Header
 from ordrank.errors import InputError
 
 _BLOCK = 1000  # pictures graded at a time

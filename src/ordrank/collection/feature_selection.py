@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._protocols import Extractor, FloatArray, IntArray
+from ordrank._protocols import Extractor, FloatArray, IntArray, Progress, no_progress
 from ordrank.collection.ingest.importing import Reader
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.projection import fit_projection
 from ordrank.collection.reports import FeatureChoice
 from ordrank.collection.search import Groups
-from ordrank.collection.types import BadPicture, Progress, no_progress
+from ordrank.collection.types import BadPicture
 from ordrank.features.concatenated import Concatenated, unit_length
 from ordrank.features.pretrained import PRETRAINED
 from ordrank.features.registry import find_extractor, installed_features

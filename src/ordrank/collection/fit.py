@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ordrank._protocols import Extractor
+from ordrank._protocols import Extractor, Progress, no_progress
 from ordrank.collection import staged_features
 from ordrank.collection.database import is_collection, stored_path
 from ordrank.collection.feature_selection import AUTO, SelectedFeatures, reuse, select_features
@@ -36,7 +36,7 @@ from ordrank.collection.model_file import untrained
 from ordrank.collection.projection import MAX_FEATURES
 from ordrank.collection.reports import FeatureChoice, FitReport, ImportReport, advice_for, is_poor, verdict
 from ordrank.collection.store import BALANCED, FITTED, Store, read_store, write_store
-from ordrank.collection.types import FileStamp, Header, Progress, no_progress
+from ordrank.collection.types import FileStamp, Header
 from ordrank.errors import BadPicturesError, CollectionError, InputError
 from ordrank.features.registry import find_extractor
 

@@ -11,14 +11,14 @@ from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
-from ordrank._protocols import Extractor
+from ordrank._protocols import Extractor, Progress, no_progress
 from ordrank.collection.ingest.importing import extractor_of
 from ordrank.collection.ingest.reading import read_pictures, read_query
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.search import EmbeddedQuery, split_held_out
 from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import read_store
-from ordrank.collection.types import AcquireLock, BadPicture, Header, Progress, QueryPicture, no_progress
+from ordrank.collection.types import AcquireLock, BadPicture, Header, QueryPicture
 from ordrank.errors import InputError, UnreadablePictureError
 
 # A picture file, the name or id of a picture in the collection, or a picture that was read.

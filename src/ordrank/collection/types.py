@@ -20,14 +20,8 @@ if TYPE_CHECKING:
 COVERAGE = 0.9  # of the intervals that are shown
 NOVEL = 0.01  # p-value below which a picture is unlike the others
 
-# Called with a stage of the work, the number of items done and their total; 0 of 0 when the stage begins.
-Progress: TypeAlias = Callable[[str, int, int], object]
 # Returns a context that holds a lock.
 AcquireLock: TypeAlias = Callable[[], AbstractContextManager[object]]
-
-
-def no_progress(stage: str, done: int, total: int) -> None:
-    """Report nothing."""
 
 
 # Rows of the database ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from ordrank.features.preprocessing import Preprocessing
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+_CHUNK = 64
 # Ranges of the random variations: small enough to leave a grade as it is.
 _ZOOM = 0.15
 _ROTATION = math.radians(12)
@@ -28,30 +30,35 @@ _SHIFT = 0.06
 _LIGHT = 0.2
 
 
-def iterate_pictures(images: Sequence[Any] | NDArray[np.uint8], side: int) -> Iterator[Image]:
-    """Yield upright RGB pictures of arrays (height, width, 3) of uint8 or of files.
+def read_chunks(images: Sequence[Any] | NDArray[np.uint8], side: int) -> Iterator[list[Image]]:
+    """Yield upright RGB pictures of arrays (height, width, 3) of uint8 or of files, a few at a time.
 
-    Raise InputError that names the first that cannot be read.
+    Files are decoded in threads. Raise InputError that names the first that cannot be read.
     """
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start in range(0, len(images), _CHUNK):
+            positions = range(start, min(start + _CHUNK, len(images)))
+            yield list(pool.map(lambda position: _read_picture(position, images[position], side), positions))
+
+
+def _read_picture(position: int, image: Any, side: int) -> Image:
     from PIL import Image
 
-    for position, image in enumerate(images):
-        if isinstance(image, str | os.PathLike):
-            try:
-                yield decode_picture(Path(image).read_bytes(), side=side).picture
-            except OSError as error:
-                raise InputError(f"{image} cannot be read: {(error.strerror or str(error)).lower()}") from None
-            except UnreadablePictureError as error:
-                raise InputError(f"{image} {error}") from None
-        else:
-            array = np.asarray(image)
-            if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-                found = f"{array.dtype} of shape {array.shape}"
-                raise InputError(f"image {position} must be a file, or uint8 (height, width, 3); it is {found}")
-            yield Image.fromarray(array)
+    if isinstance(image, str | os.PathLike):
+        try:
+            return decode_picture(Path(image).read_bytes(), side=side).picture
+        except OSError as error:
+            raise InputError(f"{image} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        except UnreadablePictureError as error:
+            raise InputError(f"{image} {error}") from None
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
+        found = f"{array.dtype} of shape {array.shape}"
+        raise InputError(f"image {position} must be a file, or uint8 (height, width, 3); it is {found}")
+    return Image.fromarray(array)
 
 
-def load_tensor(pictures: Iterator[Image], preprocessing: Preprocessing) -> Tensor:
+def to_tensor(pictures: Sequence[Image], preprocessing: Preprocessing) -> Tensor:
     """Return whole pictures resized to a square, uint8 (n, 3, side, side)."""
     from PIL.Image import Resampling
 

@@ -1,8 +1,8 @@
 """Losses of a network for ordered labels, and the term that keeps similarity inside a label.
 
-A loss maps outputs (n, n_outputs) of the last linear layer and label indices (n,) to a number, and decodes outputs to
-label values (n,). ``targets`` are the values that outputs should have, so that the layer can start from a ridge
-regression.
+A loss maps outputs (n, n_outputs) of the last linear layer, label indices (n,) and normalised features (n, dim) to a
+number, and decodes outputs to label values (n,). ``targets`` are the values that outputs should have, so that the layer
+can start from a ridge regression.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PositionLoss(nn.Module):
         self.register_buffer("labels", torch.tensor(labels, dtype=torch.float32))
         self.register_buffer("targets", torch.tensor(positions, dtype=torch.float32))
 
-    def forward(self, outputs: Tensor, label_index: Tensor) -> Tensor:
+    def forward(self, outputs: Tensor, label_index: Tensor, features: Tensor) -> Tensor:
         """Return the loss."""
         return (outputs - self.targets[label_index]).square().sum(1).mean()
 
@@ -48,7 +48,7 @@ class CoralLoss(nn.Module):
         above = [(label_index > k).mean() for k in range(m - 1)]
         self.biases = nn.Parameter(torch.tensor(np.log(above) - np.log1p(np.negative(above)), dtype=torch.float32))
 
-    def forward(self, outputs: Tensor, label_index: Tensor) -> Tensor:
+    def forward(self, outputs: Tensor, label_index: Tensor, features: Tensor) -> Tensor:
         """Return the loss."""
         is_above = label_index[:, None] > torch.arange(len(self.biases), device=outputs.device)
         return (
@@ -70,13 +70,42 @@ class CrossEntropyLoss(nn.Module):
         self.register_buffer("labels", torch.tensor(labels, dtype=torch.float32))
         self.register_buffer("targets", torch.eye(len(labels)))
 
-    def forward(self, outputs: Tensor, label_index: Tensor) -> Tensor:
+    def forward(self, outputs: Tensor, label_index: Tensor, features: Tensor) -> Tensor:
         """Return the loss."""
         return cross_entropy(outputs, label_index)
 
     def decode(self, outputs: Tensor) -> Tensor:
         """Return the median of the predictive distribution, which has the lowest expected absolute error."""
         return self.labels[(outputs.softmax(1).cumsum(1) < 0.5).sum(1).clamp(max=len(self.labels) - 1)]
+
+
+class RankNContrastLoss(PositionLoss):
+    r"""Contrastive loss that orders the distances of features as the labels are ordered.
+
+    .. math:: -\frac1{n(n-1)} \sum_{i \ne j} \log
+              \frac{\exp(-\|f_i - f_j\| / \tau)}{\sum_{k \in S_{ij}} \exp(-\|f_i - f_k\| / \tau)} ,
+
+    where S_ij are the samples whose labels are at least as far from that of i as the label of j. The outputs are
+    regressed on the label without changing the features, as in the second stage of the paper.
+
+    Zha, Cao, Son, Yang & Katabi, "Rank-N-Contrast: learning continuous representations for regression", NeurIPS 2023.
+    """
+
+    # Of features whose mean square norm was 1 before training; 2 in the paper, whose features are not scaled.
+    temperature = 0.2
+
+    def forward(self, outputs: Tensor, label_index: Tensor, features: Tensor) -> Tensor:
+        """Return the loss; ``outputs`` must not depend on the parameters that ``features`` depend on."""
+        n = len(features)
+        others = ~torch.eye(n, dtype=torch.bool, device=features.device)
+        similarity = -torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist") / self.temperature
+        labels = self.labels[label_index]
+        apart = (labels[:, None] - labels).abs()
+        # [i, j, k]: k is in S_ij
+        as_far = (apart[:, None, :] >= apart[:, :, None]) & others[:, None, :]
+        normalizer = torch.where(as_far, similarity[:, None, :], -torch.inf).logsumexp(2)
+        contrast = (normalizer - similarity)[others].sum() / max(1, n * (n - 1))
+        return contrast + super().forward(outputs, label_index, features)
 
 
 def local_loss(features: Tensor, neighbors: Tensor, distances: Tensor, unit: float) -> Tensor:
@@ -93,13 +122,13 @@ def local_loss(features: Tensor, neighbors: Tensor, distances: Tensor, unit: flo
     return mse_loss((features - neighbors).square().sum(1) / unit, distances / unit)
 
 
-LOSSES = ("cmds", "regression", "coral", "cross-entropy")
+LOSSES = ("cmds", "regression", "coral", "cross-entropy", "rank-n-contrast")
 
 
 def make_loss(name: str, labels: FloatArray, label_index: FloatArray) -> PositionLoss | CoralLoss | CrossEntropyLoss:
     """Return a loss by its name.
 
-    ``cmds`` are the positions of the paper, from distances (|a - b| + 1)^½ in units of the standard deviation of the
+    ``cmds`` are the positions of the paper, from distances |a - b| + 1 in units of the standard deviation of the
     labels; ``regression`` is the label itself.
 
     Parameters
@@ -118,6 +147,8 @@ def make_loss(name: str, labels: FloatArray, label_index: FloatArray) -> Positio
         return PositionLoss(labels, embed_labels(standard, min(3, len(labels) - 1), beta=1.0, weights=counts))
     if name == "regression":
         return PositionLoss(labels, standard[:, None])
+    if name == "rank-n-contrast":
+        return RankNContrastLoss(labels, standard[:, None])
     if name == "coral":
         return CoralLoss(labels, label_index)
     if name == "cross-entropy":

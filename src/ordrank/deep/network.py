@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+import warnings
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
+from torch import Tensor, nn
 
-from ordrank._protocols import FloatArray
+from ordrank._format import format_duration, pluralize
+from ordrank._protocols import FloatArray, GradedPictures, IntArray, Progress, no_progress
 from ordrank.deep.backbones import Backbone, load_backbone
-from ordrank.deep.images import iterate_pictures, load_tensor
+from ordrank.deep.checkpoints import Checkpoints
+from ordrank.deep.images import read_chunks, to_tensor
 from ordrank.deep.losses import LOSSES, make_loss
-from ordrank.deep.training import Model, Schedule, TrainingSet, train
-from ordrank.errors import InputError
+from ordrank.deep.training import TIMED_STEPS, Model, Schedule, TrainingSet, average, seconds_per_step, train
+from ordrank.errors import InputError, NeighborsCappedWarning
 from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_labels
-from ordrank.estimators._validation import check_choice, check_flag, check_integer, check_number
+from ordrank.estimators._validation import check_choice, check_flag, check_groups, check_integer, check_number
 from ordrank.estimators.ranker import OrdinalRanker
 from ordrank.features._runtimes import check_torch_device, run_module
 from ordrank.neighbors import target_neighbors
 
-_CHUNK = 64  # pictures decoded at a time
 _RIDGES = np.logspace(-4, 2, 13)  # of features whose mean square norm is 1
 _MIN_STEPS, _MAX_STEPS, _EPOCHS = 100, 1000, 20
+_MIN_IMAGES = 10
 
-Images = Sequence[Any] | NDArray[np.uint8]
+Images: TypeAlias = Sequence[Any] | NDArray[np.uint8]
 
 
 class OrdinalNetwork(TransformerMixin, BaseEstimator):
@@ -42,21 +48,29 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
 
     where p are the positions of the labels by classical MDS, target neighbours are the nearest pictures with the same
     label before training, and δ are their distances then. The first term orders the labels, the second keeps what is
-    similar within a label. L starts from a ridge regression on the pretrained features. :class:`ordrank.OrdinalRanker`
-    on the trained features predicts.
+    similar within a label. L starts from a ridge regression on the pretrained features.
+
+    ``n_folds`` networks are trained, each without one fold of the pictures, and their weights are averaged.
+    :class:`ordrank.OrdinalRanker` predicts from the features of the averaged network. It is fitted to the features that
+    each training picture has in the network that has not seen it, so that its intervals and leave-one-out estimates are
+    as wide and as wrong as those of new pictures.
 
     Parameters
     ----------
     backbone : str, default="efficientnet-lite0"
         Or ``efficientnet-lite2``, ``timm:NAME``, ``timm:NAME@FILE``.
-    loss : {"cmds", "regression", "coral", "cross-entropy"}, default="cmds"
+    loss : {"cmds", "regression", "coral", "cross-entropy", "rank-n-contrast"}, default="cmds"
         In place of the first term.
     locality : float, default=0.1
         Weight of the second term.
     n_neighbors : int, default=5
         Target neighbours of each picture.
+    n_folds : int, default=3
+        Networks. With one, which sees all pictures, the ranker is far too sure of itself.
     steps : int, optional
-        Number of batches; by default 20 passes over the pictures, at least 100 and at most 1000 batches.
+        Batches of each network; by default 20 passes over the pictures, at least 100 and at most 1000 batches.
+    minutes : float, optional
+        Limit of the time that the training takes, about: with a smaller number of steps if need be.
     batch_size : int, default=32
     backbone_rate, head_rate : float, default=3e-4 and 1e-3
         Highest learning rates of the pretrained network and of the linear map.
@@ -67,22 +81,24 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
     device : {"cpu", "cuda"}, default="cpu"
     random_state : int, default=0
         The same number gives the same network on the same machine.
-    checkpoint : path, optional
-        File from which an interrupted fit continues. It is deleted when the fit is complete.
+    checkpoints : path, optional
+        Folder from whose files an interrupted fit continues. They are deleted when the fit is complete.
     progress : callable, optional
-        Called after each batch with the number of batches, the number of all batches and the loss.
+        Called with a stage, the number of items done and their total.
 
     Attributes
     ----------
     ranker_ : OrdinalRanker
-        Fitted on the features of the training pictures. The network has seen their labels, so that its leave-one-out
-        estimates and intervals are optimistic.
-    losses_ : list of float
-        Of each batch.
+        Fitted to ``features_``.
+    features_ : ndarray of shape (n, n_features)
+        Of the training pictures, each by the network that has not seen it.
+    losses_ : list of list of float
+        Of each batch of each network.
 
     References
     ----------
-    P. Yu and Q. Li, "Ordinal distance metric learning with MDS for image ranking".
+    P. Yu and Q. Li, "Ordinal distance metric learning with MDS for image ranking". M. Wortsman et al., "Model soups",
+    ICML 2022. D. Wolpert, "Stacked generalization", Neural Networks 5(2), 1992, for the features of held-out samples.
 
     Examples
     --------
@@ -98,7 +114,9 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         loss: str = "cmds",
         locality: float = 0.1,
         n_neighbors: int = 5,
+        n_folds: int = 3,
         steps: int | None = None,
+        minutes: float | None = None,
         batch_size: int = 32,
         backbone_rate: float = 3e-4,
         head_rate: float = 1e-3,
@@ -106,14 +124,16 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         flip: bool = True,
         device: str = "cpu",
         random_state: int = 0,
-        checkpoint: str | Path | None = None,
-        progress: Callable[[int, int, float], None] | None = None,
+        checkpoints: str | Path | None = None,
+        progress: Progress = no_progress,
     ) -> None:
         self.backbone = backbone
         self.loss = loss
         self.locality = locality
         self.n_neighbors = n_neighbors
+        self.n_folds = n_folds
         self.steps = steps
+        self.minutes = minutes
         self.batch_size = batch_size
         self.backbone_rate = backbone_rate
         self.head_rate = head_rate
@@ -121,61 +141,71 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         self.flip = flip
         self.device = device
         self.random_state = random_state
-        self.checkpoint = checkpoint
+        self.checkpoints = checkpoints
         self.progress = progress
 
-    def fit(self, images: Images, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Train the network, and fit the ranker on its features.
+    def fit(
+        self,
+        images: Images | GradedPictures,
+        y: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        unlabeled: Images | None = None,
+    ) -> Self:
+        """Train the networks, and fit the ranker to their features.
 
         Parameters
         ----------
-        images : sequence of paths, or of uint8 arrays of shape (height, width, 3)
+        images : sequence of paths, of uint8 arrays of shape (height, width, 3), or a Collection
+            A collection also has labels and groups.
         y : array-like of shape (n,)
             Numbers, or an ordered pandas categorical.
         groups : array-like of shape (n,), optional
-            What a picture shows, such as the person; for the ranker.
+            What a picture shows, such as the person: pictures of one group are held out together.
+        unlabeled : sequence, optional
+            Images without labels, for the ranker.
         """
         self._check_parameters()
-        labels = _check_labels(images, y)
+        if isinstance(images, GradedPictures):
+            found = images.training_files()
+            images, y, groups, unlabeled = found.graded, found.grades, found.groups, unlabeled or found.ungraded
+        labels, folds = self._check_samples(images, y, groups)
         backbone = load_backbone(self.backbone, self.image_size)
-        pictures = list(iterate_pictures(images, backbone.preprocessing.side))
-        device_module = backbone.module.eval().to(self.device, memory_format=torch.channels_last)
-        frozen = run_module(device_module, pictures, backbone.preprocessing).astype(np.float64)
-        tensor = load_tensor(iter(pictures), backbone.preprocessing)
-        del pictures
-        model = _start_model(backbone, make_loss(self.loss, labels.distinct, labels.index), frozen, labels.index)
-        neighbors, distances = _neighbor_table(frozen, labels.index, self.n_neighbors)
-        data = TrainingSet(tensor, torch.from_numpy(labels.index), neighbors, distances, float(distances.mean()) or 1.0)
-        file = None if self.checkpoint is None else Path(self.checkpoint)
-        self.losses_ = train(
-            model,
-            data,
-            backbone.preprocessing,
-            self._schedule(len(tensor)),
-            device=self.device,
-            checkpoint=file,
-            progress=self.progress,
-        )
-        self._model, self._preprocessing, self._labels = model.requires_grad_(False), backbone.preprocessing, labels
-        self.n_features_out_ = backbone.dim
-        self.ranker_ = OrdinalRanker().fit(self.transform(images), y, groups=groups)
-        if file is not None:
-            file.unlink(missing_ok=True)
+        backbone.module.eval().to(self.device, memory_format=torch.channels_last)
+        pictures, frozen = self._read(images, backbone)
+        model = _unfitted_model(backbone, make_loss(self.loss, labels.distinct, labels.index), frozen)
+        index = torch.from_numpy(labels.index).to(self.device)
+        starts = []
+        for rows, _ in folds:
+            neighbors, distances = _neighbor_table(frozen[rows], labels.index[rows], self.n_neighbors)
+            unit = float(distances.mean()) or 1.0
+            data = TrainingSet(pictures, index, rows, neighbors, distances, unit)
+            starts.append((_with_ridge_layer(model, frozen[rows], labels.index[rows]), data))
+        self._labels, self._preprocessing, self._n_features = labels, backbone.preprocessing, backbone.dim
+        checkpoints = Checkpoints(self.checkpoints, self.n_folds)
+        self.losses_ = self._train(starts, checkpoints)
+        self._model = average([model for model, _ in starts]).requires_grad_(False)
+        self.features_ = self._held_out_features(images, [model for model, _ in starts], folds)
+        extra = None if unlabeled is None or len(unlabeled) == 0 else self.transform(unlabeled)
+        self.ranker_ = OrdinalRanker().fit(self.features_, y, extra, groups)
+        checkpoints.delete()
         return self
 
     def transform(self, images: Images) -> NDArray[np.float32]:
-        """Return the features of pictures, float32 (n, n_features)."""
+        """Return the features of pictures by the averaged network, float32 (n, n_features)."""
         check_is_fitted(self, "losses_")
-        rows = [np.empty((0, self.n_features_out_), dtype=np.float32)]
-        for start in range(0, len(images), _CHUNK):
-            pictures = list(iterate_pictures(images[start : start + _CHUNK], self._preprocessing.side))
-            rows.append(run_module(self._model.backbone, pictures, self._preprocessing))
-        return np.concatenate(rows)
+        return self._extract(self._model, images)
 
     def predict(self, images: Images) -> NDArray[Any]:
-        """Return the estimates of the ranker on the features of pictures, (n,)."""
-        check_is_fitted(self, "ranker_")
-        return self.ranker_.predict(self.transform(images))
+        """Return the estimated label of each picture, (n,): the median of its distribution."""
+        return self._fitted_ranker().predict(self.transform(images))
+
+    def predict_proba(self, images: Images) -> FloatArray:
+        """Return the probabilities (n, m) of the labels, ``ranker_.classes_``."""
+        return self._fitted_ranker().predict_proba(self.transform(images))
+
+    def predict_interval(self, images: Images, coverage: float = 0.9) -> NDArray[Any]:
+        """Return the lowest and the highest label (n, 2) of prediction intervals."""
+        return self._fitted_ranker().predict_interval(self.transform(images), coverage)
 
     def predict_from_outputs(self, images: Images) -> NDArray[Any]:
         """Return the estimates of the network's own outputs, (n,)."""
@@ -184,13 +214,29 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
             values = self._model.loss.decode(self._model.outputs(features)).cpu().numpy()
         return self._labels.decode(values.astype(np.float64))
 
+    def backbone_to_onnx(self, metadata: dict[str, str] | None = None) -> bytes:
+        """Return the averaged network in the ONNX format, for ``onnx:FILE``: pictures in, features out.
+
+        Its preprocessing is in the metadata; so are the given texts, by name.
+        """
+        from ordrank.deep.onnx_export import export_backbone
+
+        check_is_fitted(self, "losses_")
+        return export_backbone(self.backbone, self._model.backbone, self._preprocessing, metadata or {})
+
+    def _fitted_ranker(self) -> OrdinalRanker:
+        check_is_fitted(self, "ranker_")
+        return self.ranker_
+
     def _check_parameters(self) -> None:
         check_choice("loss", self.loss, LOSSES)
         check_choice("device", self.device, ("cpu", "cuda"))
         check_number("locality", self.locality, at_least=0)
         check_number("backbone_rate", self.backbone_rate, at_least=0)
         check_number("head_rate", self.head_rate, above=0)
-        for name, minimum in {"n_neighbors": 1, "batch_size": 2, "random_state": 0}.items():
+        if self.minutes is not None:
+            check_number("minutes", self.minutes, above=0)
+        for name, minimum in {"n_neighbors": 1, "n_folds": 1, "batch_size": 2, "random_state": 0}.items():
             check_integer(name, getattr(self, name), minimum=minimum)
         for name, minimum in {"steps": 1, "image_size": 32}.items():
             if getattr(self, name) is not None:
@@ -198,14 +244,93 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         check_flag("flip", self.flip)
         check_torch_device(self.device)
 
-    def _schedule(self, n: int) -> Schedule:
+    def _check_samples(
+        self, images: Images, y: ArrayLike | None, groups: ArrayLike | None
+    ) -> tuple[OrdinalLabels, list[tuple[IntArray, IntArray]]]:
+        """Return the labels, and the training and held-out pictures of each network."""
+        labels = _check_labels(images, y)
+        if len(images) < _MIN_IMAGES:
+            raise InputError(f"{len(images)} graded images are too few to train a network: {_MIN_IMAGES} are the least")
+        rows = np.arange(len(images))
+        together = rows if groups is None else check_groups(groups, rows)
+        if self.n_folds == 1:
+            return labels, [(rows, rows)]
+        n_units = len(np.unique(together))
+        if n_units < self.n_folds:
+            what = "images" if groups is None else "groups"
+            raise InputError(f"{self.n_folds} folds need at least as many {what}; there are {n_units}")
+        splitter = GroupKFold(self.n_folds, shuffle=True, random_state=self.random_state)
+        folds = list(splitter.split(rows, groups=together))
+        if any(len(np.unique(labels.index[train])) < 2 for train, _ in folds):
+            raise InputError("without one fold the images left have a single label: give more images of other labels")
+        return labels, folds
+
+    def _schedule(self, steps: int) -> Schedule:
+        rates = (self.backbone_rate, self.head_rate)
+        return Schedule(steps, self.batch_size, *rates, self.locality, self.random_state, self.flip)
+
+    def _choose_steps(self, n: int, seconds: float, checkpoints: Checkpoints) -> int:
+        """Return the number of steps for n images, fewer if they would take too long; a continued fit keeps its own."""
         steps = self.steps or int(np.clip(_EPOCHS * n // self.batch_size, _MIN_STEPS, _MAX_STEPS))
-        return Schedule(
-            steps, self.batch_size, self.backbone_rate, self.head_rate, self.locality, self.random_state, self.flip
-        )
+        if self.minutes is not None:
+            affordable = int(60 * self.minutes / (seconds * self.n_folds))
+            steps = checkpoints.read_steps(self.minutes) or min(steps, affordable)
+            if steps < 1:
+                raise InputError(f"a batch takes {seconds:.1f} s: {self.minutes:g} minutes are too short for a network")
+            checkpoints.write_steps(self.minutes, steps)
+        return steps
+
+    def _train(self, starts: Sequence[tuple[Model, TrainingSet]], checkpoints: Checkpoints) -> list[list[float]]:
+        """Train the networks in place, one after the other, and return the losses of each."""
+        self.progress("measuring the time of a batch", 0, 0)
+        model, data = starts[0]
+        seconds = seconds_per_step(model, data, self._preprocessing, self._schedule(TIMED_STEPS), device=self.device)
+        schedule = self._schedule(self._choose_steps(len(data.pictures), seconds, checkpoints))
+        total, losses = schedule.steps * len(starts), []
+        duration = format_duration(total * seconds)
+        stage = f"training {pluralize(len(starts), 'network')} with {schedule.steps} batches each, about {duration}"
+        self.progress(stage, 0, 0)
+        for number, (model, data) in enumerate(starts):
+            trained = train(
+                model,
+                data,
+                self._preprocessing,
+                schedule,
+                device=self.device,
+                checkpoint=checkpoints.file(number),
+                progress=partial(self._report_step, stage, number * schedule.steps, total),
+            )
+            losses.append(trained)
+        return losses
+
+    def _report_step(self, stage: str, before: int, total: int, done: int) -> None:
+        self.progress(stage, before + done, total)
+
+    def _read(self, images: Images, backbone: Backbone) -> tuple[Tensor, FloatArray]:
+        """Return pictures as a tensor on the device, and their features before training."""
+        stage, tensors, features = "reading pictures", [], []
+        for chunk in read_chunks(images, backbone.preprocessing.side):
+            tensors.append(to_tensor(chunk, backbone.preprocessing))
+            features.append(run_module(backbone.module, chunk, backbone.preprocessing))
+            self.progress(stage, sum(map(len, features)), len(images))
+        return torch.cat(tensors).to(self.device), np.concatenate(features).astype(np.float64)
+
+    def _held_out_features(
+        self, images: Images, models: Sequence[Model], folds: Sequence[tuple[IntArray, IntArray]]
+    ) -> NDArray[np.float32]:
+        features = np.empty((len(images), self._n_features), dtype=np.float32)
+        for model, (_, held_out) in zip(models, folds, strict=True):
+            features[held_out] = self._extract(model, [images[i] for i in held_out])
+        return features
+
+    def _extract(self, model: Model, images: Images) -> NDArray[np.float32]:
+        rows = [np.empty((0, self._n_features), dtype=np.float32)]
+        for chunk in read_chunks(images, self._preprocessing.side):
+            rows.append(run_module(model.backbone, chunk, self._preprocessing))
+        return np.concatenate(rows)
 
 
-def _check_labels(images: Images, y: ArrayLike) -> OrdinalLabels:
+def _check_labels(images: Images, y: ArrayLike | None) -> OrdinalLabels:
     values, names = encode_labels(y)
     if values is None or len(values) != len(images):
         raise InputError(f"there are {len(images)} images and {0 if values is None else len(values)} labels")
@@ -214,27 +339,35 @@ def _check_labels(images: Images, y: ArrayLike) -> OrdinalLabels:
     return ordinal_labels(values, names)
 
 
-def _start_model(backbone: Backbone, loss: Any, frozen: FloatArray, label_index: NDArray[np.int64]) -> Model:
-    """Return the model whose linear map is a ridge regression of the targets on the pretrained features."""
+def _unfitted_model(backbone: Backbone, loss: Any, frozen: FloatArray) -> Model:
+    """Return the model before its linear map is fitted; features are scaled to a mean square norm of 1."""
     mean = frozen.mean(axis=0)
     scale = float(np.sqrt(((frozen - mean) ** 2).sum(axis=1).mean())) or 1.0
-    targets = loss.targets.numpy()[label_index]
-    ridge = RidgeCV(alphas=_RIDGES).fit((frozen - mean) / scale, targets)
-    layer = nn.Linear(frozen.shape[1], targets.shape[1])
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(np.reshape(ridge.coef_, layer.weight.shape)))
-        layer.bias.copy_(torch.from_numpy(np.reshape(ridge.intercept_, layer.bias.shape)))
+    layer = nn.Linear(frozen.shape[1], loss.targets.shape[1])
     return Model(backbone.module, layer, loss, torch.tensor(mean, dtype=torch.float32), scale)
 
 
+def _with_ridge_layer(model: Model, frozen: FloatArray, label_index: IntArray) -> Model:
+    """Return a copy whose linear map is a ridge regression of the targets on the pretrained features."""
+    model = copy.deepcopy(model)
+    X = (frozen - model.mean.numpy()) / model.scale
+    ridge = RidgeCV(alphas=_RIDGES).fit(X, model.loss.targets.numpy()[label_index])
+    with torch.no_grad():
+        model.layer.weight.copy_(torch.from_numpy(np.reshape(ridge.coef_, model.layer.weight.shape)))
+        model.layer.bias.copy_(torch.from_numpy(np.reshape(ridge.intercept_, model.layer.bias.shape)))
+    return model
+
+
 def _neighbor_table(
-    frozen: FloatArray, label_index: NDArray[np.int64], n_neighbors: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    frozen: FloatArray, label_index: IntArray, n_neighbors: int
+) -> tuple[IntArray, NDArray[np.float32]]:
     """Return target neighbours (n, K) and squared distances (n, K).
 
     Rows of labels with few samples repeat their neighbours; a sample without any is its own.
     """
-    pairs = target_neighbors(frozen, label_index, n_neighbors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NeighborsCappedWarning)
+        pairs = target_neighbors(frozen, label_index, n_neighbors)
     counts = np.bincount(pairs.first, minlength=len(frozen))
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     column = np.arange(n_neighbors) % np.maximum(counts, 1)[:, None]

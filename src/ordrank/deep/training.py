@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from torch import Tensor, nn
 
 from ordrank._io import replace_when_complete
 from ordrank.deep.images import augment
-from ordrank.deep.losses import local_loss
+from ordrank.deep.losses import RankNContrastLoss, local_loss
 from ordrank.errors import InputError
 from ordrank.features.preprocessing import Preprocessing
 
@@ -24,6 +27,8 @@ _WEIGHT_DECAY = 0.05
 _WARM_UP = 0.15  # share of the steps in which the learning rate rises
 _MAX_GRADIENT = 5.0
 _CHECKPOINT_EVERY = 50
+_CHECK_EVERY = 10  # steps between two looks at the loss, for which a GPU has to be waited for
+TIMED_STEPS = 3  # of which the first is not counted
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,14 @@ class TrainingSet:
 
     Attributes
     ----------
-    pictures : Tensor of uint8, shape (n, 3, side, side)
-    label_index : Tensor of shape (n,)
+    pictures : Tensor of uint8, shape (n_all, 3, side, side)
+        On the device of the training.
+    label_index : Tensor of shape (n_all,)
+    rows : ndarray of shape (n,)
+        Those of them that are trained on.
     neighbors : ndarray of shape (n, K)
-        Target neighbours in the embedding of the network before training; a sample without any is its own.
+        Target neighbours in the embedding of the network before training, by their position in ``rows``; a sample
+        without any is its own.
     distances : ndarray of shape (n, K)
         Squared distances to them.
     unit : float
@@ -57,6 +66,7 @@ class TrainingSet:
 
     pictures: Tensor
     label_index: Tensor
+    rows: NDArray[np.int64]
     neighbors: NDArray[np.int64]
     distances: NDArray[np.float32]
     unit: float
@@ -72,8 +82,35 @@ class Model(nn.Module):
 
     def outputs(self, features: Tensor) -> Tensor:
         """Return the outputs (n, n_outputs) of features (n, dim)."""
-        outputs: Tensor = self.layer((features - self.mean) / self.scale)
+        outputs: Tensor = self.layer(self._normalize(features))
         return outputs
+
+    def loss_of(self, features: Tensor, label_index: Tensor) -> Tensor:
+        """Return the loss of features (n, dim) with label numbers (n,)."""
+        # Rank-N-Contrast trains the features itself.
+        outputs = self.outputs(features.detach() if isinstance(self.loss, RankNContrastLoss) else features)
+        loss: Tensor = self.loss(outputs, label_index, self._normalize(features))
+        return loss
+
+    def _normalize(self, features: Tensor) -> Tensor:
+        return (features - self.mean) / self.scale
+
+
+def average(models: Sequence[Model]) -> Model:
+    """Return a model whose weights are the means of those of models trained from the same start, in evaluation mode.
+
+    Wortsman et al., "Model soups: averaging weights of multiple fine-tuned models improves accuracy without increasing
+    inference time", ICML 2022.
+    """
+    mean, states = copy.deepcopy(models[0]), [model.state_dict() for model in models]
+    mean.load_state_dict({name: _mean([state[name] for state in states]) for name in states[0]})
+    return mean.eval()
+
+
+def _mean(tensors: Sequence[Tensor]) -> Tensor:
+    if not tensors[0].is_floating_point():  # counters of batch normalisations, which training leaves as they are
+        return tensors[0]
+    return torch.stack(list(tensors)).mean(0)
 
 
 def train(
@@ -84,7 +121,7 @@ def train(
     *,
     device: str,
     checkpoint: Path | None = None,
-    progress: Callable[[int, int, float], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> list[float]:
     """Train in place and return the loss of every step.
 
@@ -93,10 +130,10 @@ def train(
     Parameters
     ----------
     checkpoint : Path, optional
-        File to which the state is written regularly. If it exists, training continues where it ended, with the same
-        result as without the interruption.
+        File to which the state is written regularly and at the end. If it exists, training continues where it ended,
+        with the same result as without the interruption.
     progress : callable, optional
-        Called with the number of steps done, the number of all steps and the loss.
+        Called with the number of steps done.
     """
     groups = [
         {"params": list(model.backbone.parameters()), "lr": schedule.backbone_rate},
@@ -108,24 +145,67 @@ def train(
     losses = state.load(checkpoint, device) if checkpoint is not None and checkpoint.exists() else []
     model.to(device)
     _train_mode(model)
-    for step in range(len(losses), schedule.steps):
-        # Seeded by the step, so that a run that is continued draws what it would have drawn.
-        rng = np.random.default_rng([schedule.seed, step])
-        loss = _loss(model, data, preprocessing, schedule, rng, device)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRADIENT)
-        optimizer.step()
-        rates.step()
-        losses.append(float(loss.detach()))
-        if not math.isfinite(losses[-1]):
-            raise InputError(f"training diverged at step {step + 1}: lower the learning rates")
-        if progress is not None:
-            progress(step + 1, schedule.steps, losses[-1])
-        if checkpoint is not None and (step + 1) % _CHECKPOINT_EVERY == 0:
-            state.save(checkpoint, losses)
+    recent = list[Tensor]()
+    # Deterministic algorithms: the same seed gives the same network.
+    with _memory_errors(device), torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+        for step in range(len(losses), schedule.steps):
+            # Seeded by the step, so that a run that is continued draws what it would have drawn.
+            rng = np.random.default_rng([schedule.seed, step])
+            loss = _loss(model, data, preprocessing, schedule, rng, device)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRADIENT)
+            optimizer.step()
+            rates.step()
+            recent.append(loss.detach())
+            done = step + 1
+            is_saved = done % _CHECKPOINT_EVERY == 0 or done == schedule.steps
+            if is_saved or done % _CHECK_EVERY == 0:
+                losses += _finite(recent, done)
+                recent.clear()
+            if is_saved and checkpoint is not None:
+                state.save(checkpoint, losses)
+            if progress is not None:
+                progress(done)
     model.eval()
     return losses
+
+
+def seconds_per_step(
+    model: Model, data: TrainingSet, preprocessing: Preprocessing, schedule: Schedule, *, device: str
+) -> float:
+    """Return the time that a step takes, the least of those of a schedule, on a copy of the model."""
+    times = list[float]()
+
+    def note_time(done: int) -> None:
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter())
+
+    train(copy.deepcopy(model), data, preprocessing, schedule, device=device, progress=note_time)
+    return float(np.diff(times).min())
+
+
+def _finite(losses: Sequence[Tensor], step: int) -> list[float]:
+    """Return losses as numbers; raise InputError if they are none."""
+    values = [float(value) for value in losses]
+    if not all(map(math.isfinite, values)):
+        raise InputError(f"training diverged before step {step}: lower the learning rates")
+    return values
+
+
+@contextmanager
+def _memory_errors(device: str) -> Iterator[None]:
+    """Raise InputError if the memory does not suffice."""
+    try:
+        yield
+    except RuntimeError as error:  # of PyTorch on a CPU; torch.OutOfMemoryError, of a GPU, is one too
+        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise
+        where = "the GPU" if device == "cuda" else "this machine"
+        raise InputError(
+            f"the memory of {where} is too small to train this network: choose a smaller batch size or image size"
+        ) from error
 
 
 def one_cycle(step: int, steps: int) -> float:
@@ -152,19 +232,17 @@ def _loss(
     device: str,
 ) -> Tensor:
     """Return the loss of a batch: random samples and, for the local term, a target neighbour of each."""
-    n, n_pairs = len(data.pictures), schedule.batch_size // 2 if schedule.locality else 0
+    n, n_pairs = len(data.rows), schedule.batch_size // 2 if schedule.locality else 0
     anchors = rng.choice(n, min(n, schedule.batch_size - n_pairs), replace=False)
     chosen = rng.integers(data.neighbors.shape[1], size=len(anchors))
     others = data.neighbors[anchors, chosen] if n_pairs else anchors[:0]
-    batch = torch.from_numpy(np.concatenate([anchors, others]))
+    batch = torch.from_numpy(data.rows[np.concatenate([anchors, others])]).to(device)
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     # The pictures of a pair are varied alike: otherwise their distance would be that of the variations.
-    pictures = augment(
-        data.pictures[batch].to(device), preprocessing, generator, flip=schedule.flip, n_alike=2 if n_pairs else 1
-    )
+    pictures = augment(data.pictures[batch], preprocessing, generator, flip=schedule.flip, n_alike=2 if n_pairs else 1)
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
         features = model.backbone(pictures.to(memory_format=torch.channels_last)).float()
-    loss: Tensor = model.loss(model.outputs(features), data.label_index[batch].to(device))
+    loss = model.loss_of(features, data.label_index[batch])
     if n_pairs:
         distances = torch.from_numpy(data.distances[anchors, chosen]).to(device)
         has_neighbor = torch.from_numpy(others != anchors).to(device)
@@ -177,9 +255,10 @@ def _loss(
 def _fingerprint(model: Model, data: TrainingSet, schedule: Schedule) -> str:
     """Return the SHA-256 of all that determines a run but the versions of the libraries."""
     digest = hashlib.sha256(repr(schedule).encode())
+    digest.update(data.rows.tobytes())
     for tensor in (*model.state_dict().values(), data.pictures, data.label_index):
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
-        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        digest.update(tensor.cpu().contiguous().numpy())
     return digest.hexdigest()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ordrank._format import pluralize
-from ordrank._protocols import Extractor
+from ordrank._protocols import Extractor, Progress
 from ordrank.collection import staged_features
 from ordrank.collection.database import as_text, content_sha256, stored_path
 from ordrank.collection.ingest.image_folder import FoundPicture, Listing
@@ -17,7 +17,7 @@ from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.ingest.rows import add_rows
 from ordrank.collection.reports import ImportReport
 from ordrank.collection.store import Store
-from ordrank.collection.types import BadPicture, FileStamp, Header, Progress
+from ordrank.collection.types import BadPicture, FileStamp, Header
 from ordrank.errors import BadPicturesError, CollectionError, InputError
 from ordrank.features.registry import find_extractor
 

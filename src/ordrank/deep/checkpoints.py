@@ -1,0 +1,55 @@
+"""The files from which an interrupted training continues."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from ordrank._io import write_files
+
+_PLAN = "plan.json"
+
+
+class Checkpoints:
+    """A folder with a file for each network, and the number of steps that was chosen for a limit of time.
+
+    Parameters
+    ----------
+    directory : path, optional
+        None keeps nothing.
+    n_networks : int
+    """
+
+    def __init__(self, directory: str | Path | None, n_networks: int) -> None:
+        self._directory = None if directory is None else Path(directory)
+        self._n_networks = n_networks
+
+    def file(self, number: int) -> Path | None:
+        """Return the file of a network."""
+        return None if self._directory is None else self._directory / f"network-{number}.pt"
+
+    def read_steps(self, minutes: float) -> int | None:
+        """Return the number of steps that an interrupted fit chose for this limit."""
+        if self._directory is None:
+            return None
+        try:
+            plan = json.loads((self._directory / _PLAN).read_bytes())
+            return int(plan["steps"]) if plan["minutes"] == minutes else None
+        except (OSError, ValueError, KeyError, TypeError):  # none, or another file: measured again
+            return None
+
+    def write_steps(self, minutes: float, steps: int) -> None:
+        """Record the number of steps for this limit."""
+        if self._directory is not None:
+            write_files(self._directory, {_PLAN: json.dumps({"minutes": minutes, "steps": steps}).encode()})
+
+    def delete(self) -> None:
+        """Delete these files, and the folder if nothing else is in it."""
+        if self._directory is None:
+            return
+        for file in (self._directory / _PLAN, *map(self.file, range(self._n_networks))):
+            assert file is not None
+            file.unlink(missing_ok=True)
+        with suppress(OSError):  # other files
+            self._directory.rmdir()
