@@ -9,7 +9,7 @@ from PIL import Image
 from ordrank._protocols import Extractor
 from ordrank.features import find_extractor
 from ordrank.features.pretrained import PRETRAINED
-from tests.features.export_network import export_network
+from tests.features.export_network import export_network, export_pixel_network
 from tests.features.painting import paint
 from tests.features.published import published_weights
 from tests.features.timm_checkpoints import write_timm_checkpoint
@@ -23,6 +23,7 @@ SPECS = [
     "efficientnet-lite0",
     "efficientnet-lite2",
     "onnx",
+    "onnx of pixels",
     "timm",
 ]
 SHAPES = [(90, 60), (60, 90), (64, 64), (1, 1), (300, 2), (500, 400)]
@@ -39,6 +40,9 @@ def network(tmp_path_factory):
 def extractor(request, network, tmp_path):
     if request.param == "onnx":
         return find_extractor(f"onnx:{network}")
+    if request.param == "onnx of pixels":
+        export_pixel_network(tmp_path / "net.onnx", size=32)
+        return find_extractor(f"onnx:{tmp_path / 'net.onnx'}")
     if request.param == "timm":
         return find_extractor(write_timm_checkpoint(tmp_path))
     if request.param in PRETRAINED:

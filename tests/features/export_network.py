@@ -11,7 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from onnx import NodeProto, TensorProto, checker, helper, numpy_helper, save
+from onnx import NodeProto, TensorProto, checker, helper, load, numpy_helper, save
+
+from ordrank.features.onnx_graph import OnnxGraph
+from ordrank.features.preprocessing import METADATA_KEY, Preprocessing, read_preprocessing
+from ordrank.features.preprocessing_graph import append_preprocessing
 
 CHANNELS = (3, 16, 32, 64)
 SETTINGS = {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25], "scale": 255, "layout": "NCHW", "resize": "crop"}
@@ -45,6 +49,29 @@ def export_network(path: Path, *, seed: int = 0, size: int = 64) -> None:
     checker.check_model(network)
     save(network, str(path))
     path.with_suffix(".json").write_text(json.dumps({"size": size, **SETTINGS}, indent=2) + "\n", encoding="utf-8")
+
+
+def export_pixel_network(path: Path, *, seed: int = 0, size: int = 64, metadata: bool = True) -> Preprocessing:
+    """Write the network of :func:`export_network` with its preprocessing before it; there is no JSON file."""
+    export_network(path, seed=seed, size=size)
+    settings = path.with_suffix(".json")
+    preprocessing, network, graph = read_preprocessing(settings), load(str(path)), OnnxGraph("test", "preprocessing/")
+    settings.unlink()
+    append_preprocessing(graph, preprocessing, "picture", "seen0")
+    picture = helper.make_tensor_value_info("picture", TensorProto.UINT8, ["height", "width", 3])
+    nodes, initializers = [*graph.nodes, *network.graph.node], [*graph.initializers, *network.graph.initializer]
+    # The features are not the first output.
+    outputs = [helper.make_tensor_value_info("seen0", TensorProto.FLOAT, [1, 3, size, size]), *network.graph.output]
+    network = helper.make_model(
+        helper.make_graph(nodes, "pixels", [picture], outputs, initializers),
+        opset_imports=network.opset_import,
+        ir_version=8,
+    )
+    if metadata:
+        helper.set_model_props(network, {METADATA_KEY: preprocessing.to_json()})
+    checker.check_model(network)
+    save(network, str(path))
+    return preprocessing
 
 
 def convolution(layer: int) -> list[NodeProto]:

@@ -13,7 +13,7 @@ from PIL import Image
 from ordrank.errors import InputError
 from ordrank.features import Hog, OnnxNetwork, Pixels
 from ordrank.features import onnx as onnx_module
-from tests.features.export_network import export_network
+from tests.features.export_network import export_network, export_pixel_network
 from tests.features.painting import paint
 
 
@@ -250,6 +250,9 @@ class TestOnnx:
             ([8, 3, 32, 32], TensorProto.FLOAT, "takes 8 pictures at a time"),
             (["batch", 3, 32, 32], TensorProto.UINT8, "float32"),
             (["batch", 3], TensorProto.FLOAT, "batch of pictures"),
+            (["height", "width", 4], TensorProto.UINT8, r"uint8 picture of any size and shape \(height, width, 3\)"),
+            ([32, 32, 3], TensorProto.UINT8, "uint8 picture of any size"),
+            (["height", "width", 3], TensorProto.UINT8, "does not run on a picture of any size"),
         ],
     )
     def test_networks_with_unsuitable_inputs_are_rejected(self, network, shape, kind, sentence):
@@ -276,6 +279,34 @@ class TestOnnx:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         with pytest.raises(InputError, match=r"pip install 'ordrank\[onnx\]'"):
             OnnxNetwork(network)
+
+
+class TestOnnxOfPixels:
+    """Networks with their preprocessing inside."""
+
+    def test_equals_the_network_behind_the_preprocessing(self, tmp_path):
+        export_network(tmp_path / "net.onnx", size=32)
+        export_pixel_network(tmp_path / "pixels.onnx", size=32)
+        inside, before = OnnxNetwork(tmp_path / "pixels.onnx"), OnnxNetwork(tmp_path / "net.onnx")
+        assert (inside.side, inside.dim) == (before.side, before.dim)
+        pictures = [paint(*shape) for shape in ((48, 32), (32, 48), (200, 150), (20, 10))]
+        np.testing.assert_allclose(inside.extract(pictures), before.extract(pictures), atol=1e-3)
+
+    def test_needs_no_settings(self, tmp_path):
+        export_pixel_network(tmp_path / "net.onnx", size=32, metadata=False)
+        extractor = OnnxNetwork(tmp_path / "net.onnx")
+        assert extractor.side == 1024
+        assert extractor.dim == 64
+
+    def test_settings_may_name_the_output(self, tmp_path):
+        export_pixel_network(tmp_path / "net.onnx", size=32)
+        settings = {"size": 16, "mean": [0, 0, 0], "std": [1, 1, 1], "output": "seen0"}
+        (tmp_path / "net.json").write_text(json.dumps(settings))
+        extractor = OnnxNetwork(tmp_path / "net.onnx")
+        assert (extractor.side, extractor.dim) == (16, 3 * 32**2)
+        (tmp_path / "net.json").write_text(json.dumps({**settings, "output": "logits"}))
+        with pytest.raises(InputError, match=r"no output 'logits'; there are seen0, features"):
+            OnnxNetwork(tmp_path / "net.onnx")
 
 
 def test_exported_networks_depend_only_on_the_seed(tmp_path):

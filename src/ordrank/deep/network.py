@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -30,6 +31,7 @@ from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_lab
 from ordrank.estimators._validation import check_choice, check_flag, check_groups, check_integer, check_number
 from ordrank.estimators.ranker import OrdinalRanker
 from ordrank.features._runtimes import check_torch_device, run_module
+from ordrank.features.onnx_graph import write_graph
 from ordrank.neighbors import target_neighbors
 
 _RIDGES = np.logspace(-4, 2, 13)  # of features whose mean square norm is 1
@@ -223,6 +225,27 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
 
         check_is_fitted(self, "losses_")
         return export_backbone(self.backbone, self._model.backbone, self._preprocessing, metadata or {})
+
+    def to_onnx(self, file: str | os.PathLike[str], *, coverage: float = 0.9) -> None:
+        """Write preprocessing, averaged network and ranker as one file in the ONNX format: a picture in, its grade out.
+
+        The input is ``picture``, uint8 (height, width, 3): one upright RGB picture of any size. The outputs are
+        float32: ``features`` (1, n_features), and ``embedding``, ``probabilities``, ``grade`` and ``interval`` as of
+        :meth:`OrdinalRanker.to_onnx`, which also describes the metadata. There are ``ordrank.preprocessing`` and
+        ``ordrank.backbone`` too. ``onnx:FILE`` takes the features. Needs the package onnx, and for networks of timm
+        onnxscript.
+
+        Parameters
+        ----------
+        file : path
+            Written as a whole, or not at all; an existing file is replaced.
+        coverage : float, default=0.9
+            Of the intervals, between 0 and 1.
+        """
+        from ordrank.deep.onnx_export import export_network
+
+        ranker, parts = self._fitted_ranker(), (self.backbone, self._model.backbone, self._preprocessing)
+        write_graph(file, lambda: export_network(*parts, ranker, coverage))
 
     def _fitted_ranker(self) -> OrdinalRanker:
         check_is_fitted(self, "ranker_")

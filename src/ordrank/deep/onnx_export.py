@@ -11,9 +11,16 @@ import torch
 from torch import nn
 
 from ordrank.errors import InputError
+from ordrank.estimators._onnx_graph import append_ranker, ranker_metadata
+from ordrank.estimators.ranker import OrdinalRanker
 from ordrank.features.efficientnet import build_network
+from ordrank.features.onnx_graph import OnnxGraph, check_size
 from ordrank.features.preprocessing import METADATA_KEY, Preprocessing
+from ordrank.features.preprocessing_graph import append_preprocessing
 from ordrank.features.pretrained import PRETRAINED
+
+# Of the names in the three parts of a graph, so that they are unique.
+_PREPROCESSING, _NETWORK, _RANKER = "preprocessing/", "network/", "ranker/"
 
 
 def export_backbone(name: str, module: nn.Module, preprocessing: Preprocessing, metadata: Mapping[str, str]) -> bytes:
@@ -32,16 +39,52 @@ def export_backbone(name: str, module: nn.Module, preprocessing: Preprocessing, 
     """
     import onnx
 
-    if name in PRETRAINED:
-        weights = {key: tensor.cpu().numpy() for key, tensor in module.state_dict().items()}
-        model = onnx.load_from_string(
-            build_network(replace(PRETRAINED[name].network, size=preprocessing.size), weights)
-        )
-    else:
-        model = _export(module, preprocessing.size)
+    model = _backbone_model(name, module, preprocessing)
     onnx.helper.set_model_props(model, {METADATA_KEY: preprocessing.to_json(), **metadata})
     serialized: bytes = model.SerializeToString()
     return serialized
+
+
+def export_network(
+    name: str, module: nn.Module, preprocessing: Preprocessing, ranker: OrdinalRanker, coverage: float
+) -> bytes:
+    """Return preprocessing, network and ranker as one ONNX file; see :meth:`OrdinalNetwork.to_onnx`."""
+    before, after = OnnxGraph("to_onnx", _PREPROCESSING), OnnxGraph("to_onnx", _RANKER)
+    outputs = append_ranker(after, ranker, "features", coverage)  # first: it checks the coverage
+
+    import onnx
+
+    model = onnx.compose.add_prefix(_backbone_model(name, module, preprocessing), _NETWORK, inplace=True)
+    graph, helper = model.graph, onnx.helper
+    (pictures,), (features,) = graph.input, graph.output
+    append_preprocessing(before, preprocessing, "picture", pictures.name)
+    after.nodes.insert(0, helper.make_node("Identity", [features.name], ["features"]))
+    nodes = [*before.nodes, *graph.node, *after.nodes]
+    initializers = [*before.initializers, *graph.initializer, *after.initializers]
+    check_size("to_onnx", sum(tensor.ByteSize() for tensor in initializers))
+    picture = helper.make_tensor_value_info("picture", onnx.TensorProto.UINT8, ["height", "width", 3])
+    shapes = {"features": (1, ranker.n_features_in_), **{key: (1, *shape[1:]) for key, shape in outputs.items()}}
+    whole = helper.make_model(
+        helper.make_graph(nodes, "OrdinalNetwork", [picture], before.describe(shapes), initializers),
+        opset_imports=model.opset_import,  # all nodes mean the same in opset 17 and later
+        functions=model.functions,
+        ir_version=model.ir_version,
+    )
+    metadata = {METADATA_KEY: preprocessing.to_json(), "ordrank.backbone": name.partition("@")[0]}
+    helper.set_model_props(whole, {**ranker_metadata(ranker, coverage), **metadata})
+    onnx.checker.check_model(whole)
+    serialized: bytes = whole.SerializeToString()
+    return serialized
+
+
+def _backbone_model(name: str, module: nn.Module, preprocessing: Preprocessing) -> Any:
+    """Return a network in the classes of onnx: ``pictures`` in, ``features`` out."""
+    import onnx
+
+    if name not in PRETRAINED:
+        return _export(module, preprocessing.size)
+    weights = {key: tensor.cpu().numpy() for key, tensor in module.state_dict().items()}
+    return onnx.load_from_string(build_network(replace(PRETRAINED[name].network, size=preprocessing.size), weights))
 
 
 def _export(module: nn.Module, size: int) -> Any:

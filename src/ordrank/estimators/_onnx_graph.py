@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._io import replace_when_complete
 from ordrank._protocols import FloatArray
 from ordrank.backend import backend_of
 from ordrank.errors import InputError
@@ -23,7 +21,7 @@ from ordrank.estimators._distribution import GradeDistribution
 from ordrank.estimators._linear import LinearMetric
 from ordrank.estimators._ordinal.embedding import OrdinalEmbedding
 from ordrank.estimators.ordinal_metric import OrdinalMetric
-from ordrank.features.onnx_graph import OnnxGraph, Shape
+from ordrank.features.onnx_graph import OnnxGraph, Shape, write_graph
 from ordrank.kernel_ridge import DiscriminantRescaling
 
 if TYPE_CHECKING:
@@ -37,18 +35,14 @@ _ROUNDING = 1e-9
 
 def write_ranker(ranker: OrdinalRanker, file: str | os.PathLike[str], coverage: float) -> None:
     """Write a fitted ranker; see :meth:`OrdinalRanker.to_onnx`."""
-    path = Path(file)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it")
-    graph = OnnxGraph("to_onnx")
-    outputs = append_ranker(graph, ranker, "features", coverage)
-    inputs = {"features": ("n", ranker.n_features_in_)}
-    content = graph.serialize("OrdinalRanker", inputs, outputs, ranker_metadata(ranker, coverage))
-    try:
-        with replace_when_complete(path) as temporary:
-            temporary.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+    def serialize() -> bytes:
+        graph = OnnxGraph("to_onnx")
+        outputs = append_ranker(graph, ranker, "features", coverage)
+        inputs = {"features": ("n", ranker.n_features_in_)}
+        return graph.serialize("OrdinalRanker", inputs, outputs, ranker_metadata(ranker, coverage))
+
+    write_graph(file, serialize)
 
 
 def ranker_metadata(ranker: OrdinalRanker, coverage: float) -> dict[str, str]:

@@ -64,6 +64,13 @@ def run_session(session: Any, pictures: Sequence[Image], preprocessing: Preproce
     return _run(lambda batch: session.run([output], {inputs.name: batch})[0], pictures, preprocessing, batch_size)
 
 
+def run_session_on_pixels(session: Any, pictures: Sequence[Image], output: str) -> NDArray[np.float32]:
+    """Return the flattened outputs (n, dim) of a network that takes a picture, uint8 (height, width, 3), as it is."""
+    (inputs,) = session.get_inputs()
+    rows = [session.run([output], {inputs.name: np.asarray(picture)})[0] for picture in pictures]
+    return np.stack([np.asarray(row, dtype=np.float32).ravel() for row in rows])
+
+
 def check_torch_device(device: str) -> None:
     """Raise InputError if PyTorch cannot use a device."""
     import torch

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ordrank._io import replace_when_complete
 from ordrank.errors import InputError
 
 _MAX_BYTES = 2**31 - 2**20  # of a protocol buffer, less some for the nodes
 
 Shape = Sequence[int | str]  # words name sizes that are free
 Constant = NDArray[Any] | np.generic | float | list[int]
+
+
+def check_size(user: str, size: int) -> None:
+    """Raise InputError if a number of bytes is too large for a file."""
+    if size > _MAX_BYTES:
+        raise InputError(f"{user} needs {size / 1e9:.1f} GB, more than the 2 GB of an ONNX file")
+
+
+def write_graph(file: str | os.PathLike[str], serialize: Callable[[], bytes]) -> None:
+    """Write the content that a function returns, as a whole or not at all; raise InputError if that is impossible."""
+    path = Path(file)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it")
+    content = serialize()
+    try:
+        with replace_when_complete(path) as temporary:
+            temporary.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
 class OnnxGraph:
@@ -40,9 +62,7 @@ class OnnxGraph:
     @property
     def initializers(self) -> list[Any]:
         """Constants in the format of ONNX; raise InputError if they are too large for a file."""
-        size = sum(values.nbytes for values in self._constants.values())
-        if size > _MAX_BYTES:
-            raise InputError(f"{self._user} needs {size / 1e9:.1f} GB, more than the 2 GB of an ONNX file")
+        check_size(self._user, sum(values.nbytes for values in self._constants.values()))
         return [self._onnx.numpy_helper.from_array(values, name) for name, values in self._constants.items()]
 
     def add_constant(self, values: Constant, name: str | None = None) -> str:
