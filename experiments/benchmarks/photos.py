@@ -24,8 +24,6 @@ Prints one JSON document. Features are extracted once and kept in ``--work``. mo
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
 import tempfile
 import warnings
@@ -34,13 +32,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from ordrank_experiments.datasets.source import file_in, find_data
+from ordrank_experiments.datasets import extract_photos
 from ordrank_experiments.machine import describe_machine, print_document
+from ordrank_experiments.photo_splits import SEED, PhotoSplit, split_photos
 from ordrank_experiments.scaling import UnitMeanSquare
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import Ridge
@@ -60,7 +58,6 @@ from ordrank.errors import InputError
 from ordrank.features import find_extractor
 from ordrank.metrics import mean_absolute_error, nearest_label
 
-SEED = 2031
 FEATURES = ("pixels", "hog", "efficientnet-lite0", "efficientnet-lite2")
 CONDITIONS = (
     ("coffee-leaf", "25 a grade"),
@@ -72,7 +69,6 @@ PEER_FEATURES = ("efficientnet-lite2", AUTO)
 OURS = "OrdinalRanker"
 FOLDS = 3  # in which the other learners select their hyperparameters
 MAX_LABELS = 20  # mord
-PEOPLE_FOLDS = 10
 NEAREST, PERSON_REPEATS = 5, 5
 
 Features = Mapping[str, NDArray[np.float32]]
@@ -86,15 +82,6 @@ class GradedPhotos:
     grade: FloatArray
     group: NDArray[np.str_]
     part: NDArray[np.str_]
-
-
-@dataclass(frozen=True)
-class Split:
-    """Positions of training and test pictures; ``groups`` are those of the training pictures if people are held out."""
-
-    train: IntArray
-    test: IntArray
-    groups: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -121,13 +108,11 @@ def load_features(name: str, data: Path | None, work: Path) -> GradedPhotos:
 
 def _extract(name: str, data: Path | None) -> dict[str, Any]:
     """Return features and columns of the rows of an archive with a table ``grades.csv``."""
-    archive = file_in(find_data(data, "photos", f"Put {name}.zip into a folder 'photos' of it."), f"{name}.zip")
-    with ZipFile(archive) as pictures, tempfile.TemporaryDirectory() as folder:
-        rows = list(csv.DictReader(io.StringIO(pictures.read("grades.csv").decode())))
-        files = [(row["file"], Path(pictures.extract(row["file"], folder))) for row in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        photos = extract_photos(name, Path(folder), data)
+        files = [(file.name, file) for file in photos.files]
         arrays: dict[str, Any] = {feature: _read_features(files, feature) for feature in FEATURES}
-    columns = {column: np.array([row.get(column, "") for row in rows]) for column in ("group", "part")}
-    return arrays | columns | {"grade": np.array([float(row["grade"]) for row in rows])}
+    return arrays | {"grade": photos.grade, "group": photos.group, "part": photos.part}
 
 
 def _read_features(files: Sequence[tuple[str, Path]], feature: str) -> NDArray[np.float32]:
@@ -140,27 +125,7 @@ def _read_features(files: Sequence[tuple[str, Path]], feature: str) -> NDArray[n
     return np.stack(vectors)
 
 
-def split(photos: GradedPhotos, rule: str, repeat: int) -> Split:
-    """Draw the training and test pictures of one repeat."""
-    n, rng = len(photos.grade), np.random.default_rng((SEED, repeat))
-    everything = np.arange(n)
-    if rule == "people":
-        people = np.unique(photos.group, return_inverse=True)[1]
-        folds = GroupKFold(PEOPLE_FOLDS, shuffle=True, random_state=SEED + repeat // PEOPLE_FOLDS)
-        train, test = list(folds.split(everything, groups=people))[repeat % PEOPLE_FOLDS]
-        return Split(train, test, people[train])
-    if rule == "part":
-        own = rng.permutation(np.flatnonzero(photos.part == "train"))
-        return Split(np.sort(own[: len(own) * 4 // 5]), np.flatnonzero(photos.part == "test"))
-    if rule == "25 a grade":
-        of_grades = (np.flatnonzero(photos.grade == grade) for grade in np.unique(photos.grade))
-        train = np.sort(np.concatenate([rng.permutation(members)[:25] for members in of_grades]))
-    else:
-        train = np.sort(rng.permutation(n)[: n * 6 // 10])
-    return Split(train, np.setdiff1d(everything, train))
-
-
-def choose_features(photos: GradedPhotos, drawn: Split) -> tuple[str, ...]:
+def choose_features(photos: GradedPhotos, drawn: PhotoSplit) -> tuple[str, ...]:
     """Return the features that a collection of the training pictures would choose."""
     sample = np.random.default_rng(0).permutation(len(drawn.train))[:MAX_SAMPLE]
     rows, groups = drawn.train[sample], None if drawn.groups is None else drawn.groups[sample]
@@ -169,7 +134,7 @@ def choose_features(photos: GradedPhotos, drawn: Split) -> tuple[str, ...]:
     return chosen
 
 
-def project(photos: GradedPhotos, names: Sequence[str], drawn: Split) -> Samples:
+def project(photos: GradedPhotos, names: Sequence[str], drawn: PhotoSplit) -> Samples:
     """Return the principal components of features side by side."""
     features = side_by_side([photos.features[name] for name in names])
     train, y = features[drawn.train], photos.grade
@@ -221,7 +186,7 @@ def measure(photos: GradedPhotos, rule: str, repeat: int) -> tuple[dict[tuple[st
     errors = {}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # grades of few samples
-        drawn = split(photos, rule, repeat)
+        drawn = split_photos(photos, rule, repeat)
         chosen = choose_features(photos, drawn)
         for features in (*FEATURES, AUTO):
             samples = project(photos, chosen if features == AUTO else (features,), drawn)
@@ -236,7 +201,7 @@ def same_person(photos: GradedPhotos, repeat: int) -> dict[str, dict[str, float]
     shares = {}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # grades of few samples
-        drawn = split(photos, "random", repeat)
+        drawn = split_photos(photos, "random", repeat)
         person, query = photos.group[drawn.train], photos.group[drawn.test]
         sets = {"pixels": ("pixels",), "efficientnet-lite2": ("efficientnet-lite2",)}
         for features, names in (sets | {AUTO: choose_features(photos, drawn)}).items():
@@ -300,7 +265,7 @@ def main() -> None:
     for name, rule in CONDITIONS:
         photos = load_features(name, arguments.data, arguments.work)
         measured = Parallel(n_jobs=-1)(delayed(measure)(photos, rule, repeat) for repeat in range(arguments.repeats))
-        found, drawn = [errors for errors, _ in measured], split(photos, rule, 0)
+        found, drawn = [errors for errors, _ in measured], split_photos(photos, rule, 0)
         condition = {"data": name, "split": rule}
         sizes = {"train": len(drawn.train), "test": len(drawn.test), "labels": len(np.unique(photos.grade))}
         rows += [condition | sizes | row for row in summarise(found)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ordrank_experiments.photo_splits import limit_training, split_photos
 from PIL import Image
 
 from experiments.benchmarks import photos as benchmark
@@ -18,7 +19,6 @@ from experiments.benchmarks.photos import (
     peer_errors,
     project,
     share_of,
-    split,
 )
 
 RULES = [rule for _, rule in CONDITIONS]
@@ -36,20 +36,20 @@ def photos():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_no_picture_is_in_both_parts_and_repeats_differ(photos, rule):
-    first, second = (split(photos, rule, repeat) for repeat in (0, 1))
+    first, second = (split_photos(photos, rule, repeat) for repeat in (0, 1))
     assert not set(first.train) & set(first.test)
     assert set(first.train) != set(second.train)
-    assert split(photos, rule, 0).train.tolist() == first.train.tolist()
+    assert split_photos(photos, rule, 0).train.tolist() == first.train.tolist()
 
 
 def test_a_balanced_split_has_25_training_pictures_of_every_grade(photos):
-    drawn = split(photos, "25 a grade", 3)
+    drawn = split_photos(photos, "25 a grade", 3)
     assert np.unique(photos.grade[drawn.train], return_counts=True)[1].tolist() == [25] * 5
     assert len(drawn.train) + len(drawn.test) == 200
 
 
 def test_ten_folds_of_people_test_every_picture_once_and_share_no_person(photos):
-    folds = [split(photos, "people", repeat) for repeat in range(10)]
+    folds = [split_photos(photos, "people", repeat) for repeat in range(10)]
     assert sorted(np.concatenate([fold.test for fold in folds])) == list(range(200))
     for fold in folds:
         assert not set(photos.group[fold.train]) & set(photos.group[fold.test])
@@ -57,15 +57,25 @@ def test_ten_folds_of_people_test_every_picture_once_and_share_no_person(photos)
 
 
 def test_a_published_test_part_is_kept(photos):
-    drawn = split(photos, "part", 0)
+    drawn = split_photos(photos, "part", 0)
     assert drawn.test.tolist() == np.flatnonzero(photos.part == "test").tolist()
     assert len(drawn.train) == 120
     assert set(photos.part[drawn.train]) == {"train"}
 
 
+def test_all_of_a_published_training_part_or_a_few_of_its_pictures(photos):
+    drawn = split_photos(photos, "own parts", 0)
+    assert drawn.train.tolist() == np.flatnonzero(photos.part == "train").tolist()
+    assert limit_training(drawn, 150, 0) is drawn
+    few = limit_training(split_photos(photos, "people", 0), 30, 0)
+    assert len(few.train) == len(few.groups) == 30
+    assert not set(photos.group[few.train]) & set(photos.group[few.test])
+    assert few.train.tolist() != limit_training(split_photos(photos, "people", 0), 30, 1).train.tolist()
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_choice_and_components_depend_on_the_training_part_only(photos, rule):
-    drawn = split(photos, rule, 0)
+    drawn = split_photos(photos, rule, 0)
     hidden = {name: block.copy() for name, block in photos.features.items()}
     for block in hidden.values():
         block[drawn.test] = np.nan
@@ -80,7 +90,7 @@ def test_choice_and_components_depend_on_the_training_part_only(photos, rule):
 
 def test_other_learners_are_better_than_the_median_grade(photos):
     pytest.importorskip("mord", reason="mord is not installed: make baselines")
-    samples = project(photos, ("signal",), split(photos, "people", 0))
+    samples = project(photos, ("signal",), split_photos(photos, "people", 0))
     errors = peer_errors(samples)
     assert set(errors) == {"ridge", "SVR", "k-NN", "LogisticAT"}
     assert max(errors.values()) < np.abs(samples.y_test - 2).mean() / 2

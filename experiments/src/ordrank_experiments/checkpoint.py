@@ -37,7 +37,8 @@ class Checkpoint(Generic[U, R]):
     ----------
     file : Path
     identity : mapping
-        Code, data, versions and seed; results of another identity are discarded.
+        Code, data, versions and seed; results of another identity are discarded. Those of other ``options``, if these
+        are part of it, raise InputError.
     read : callable
         Converts ``{"unit": ..., "outcomes": [...]}`` to a unit and its outcomes.
 
@@ -52,8 +53,12 @@ class Checkpoint(Generic[U, R]):
         self.file = file
         self._done: dict[U, list[R]] = {}
         lines = file.read_text(errors="replace").splitlines() if file.exists() else []
-        if lines and _parse(lines[0], lambda record: record["identity"]) is None:
-            raise InputError(f"{file} exists but was not written by a run; name another folder with --out")
+        if lines:
+            stored = _parse(lines[0], lambda record: dict(record["identity"]))
+            if stored is None:
+                raise InputError(f"{file} exists but was not written by a run; name another folder with --out")
+            if stored.get("options") != identity.get("options"):
+                raise InputError(f"{file} is of a run with other options; name another folder with --out")
         same = bool(lines) and lines[0] == json.dumps({"identity": identity})
         self.discarded = bool(lines) and not same
         if same:
@@ -123,15 +128,20 @@ class Run:
         """Report the next stage."""
         self.progress(stage, 0, 0)
 
-    def finish(
-        self, units: Sequence[U], work: Callable[[U], list[R]], identity: Mapping[str, Any], read: Read[U, R]
-    ) -> tuple[list[R], int]:
-        """Run unfinished units; return the outcomes of all units and the number of units run."""
+    def open_checkpoint(self, identity: Mapping[str, Any], read: Read[U, R]) -> Checkpoint[U, R]:
+        """Return the finished units in ``out``, which is created if missing."""
         if self.out.is_dir() and any(self.out.iterdir()) and not (self.out / _SPLITS).exists():
             raise InputError(f"{self.out} is not empty and holds no run; name a new or empty folder with --out")
         checkpoint = Checkpoint(self.out / _SPLITS, identity, read)
         if checkpoint.discarded:
             self.report(f"starting over: {checkpoint.file} was made with other code, data or versions")
+        return checkpoint
+
+    def finish(
+        self, units: Sequence[U], work: Callable[[U], list[R]], identity: Mapping[str, Any], read: Read[U, R]
+    ) -> tuple[list[R], int]:
+        """Run unfinished units; return the outcomes of all units and the number of units run."""
+        checkpoint = self.open_checkpoint(identity, read)
         new = sum(unit not in checkpoint for unit in units)
         self.report(f"running {new} of {len(units)} splits")
         run_all(units, work, checkpoint, n_jobs=self.n_jobs, progress=self.progress)

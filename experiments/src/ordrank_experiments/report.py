@@ -82,13 +82,11 @@ def as_page(title: str, sections: Sequence[Section], files: Mapping[str, bytes],
     return page.render(title=title, sections=sections, images=images, captions=captions).encode()
 
 
-def origin(document: Mapping[str, Any]) -> str:
-    """Return versions and machine of a results document as a sentence."""
+def origin(document: Mapping[str, Any], threads: str = "one BLAS thread a process") -> str:
+    """Return versions and machine of a results document as sentences; ``threads`` says what it computed with."""
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     machine = document["machine"]
-    return (
-        f"{versions}. {machine['system']}, {machine['processor']}, {machine['cores']} cores, one BLAS thread a process."
-    )
+    return f"{versions}. {machine['system']}, {machine['processor']}, {machine['cores']} cores, {threads}."
 
 
 def _as_markdown(title: str, sections: Sequence[Section], captions: Mapping[str, str]) -> bytes:

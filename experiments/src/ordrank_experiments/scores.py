@@ -100,7 +100,7 @@ def score(split: Split, method: Method, data: SplitData) -> Score:
         return replace(empty, failure="failed: some of its estimates are not finite")
     return replace(
         empty,
-        **_grade_scores(result.grades, data),
+        **grade_scores(result.grades, data.y_train, data.y_test),
         **_probability_scores(result, data),
         **_ranking_scores(result, data),
         search_seconds=result.search_seconds,
@@ -110,13 +110,14 @@ def score(split: Split, method: Method, data: SplitData) -> Score:
     )
 
 
-def _grade_scores(grades: FloatArray, data: SplitData) -> dict[str, Any]:
+def grade_scores(grades: FloatArray, y_train: FloatArray, y_test: FloatArray) -> dict[str, Any]:
+    """Return MAE, accuracy, κ, τ and the absolute error of each test sample; training labels are those to round to."""
     return {
-        "mae": metrics.mean_absolute_error(data.y_test, grades),
-        "accuracy": metrics.accuracy(data.y_test, grades, labels=data.y_train),
-        "kappa": metrics.quadratic_weighted_kappa(data.y_test, grades, labels=data.y_train),
-        "tau": metrics.kendall_tau(data.y_test, grades),
-        "errors": tuple(np.abs(grades - data.y_test).tolist()),
+        "mae": metrics.mean_absolute_error(y_test, grades),
+        "accuracy": metrics.accuracy(y_test, grades, labels=y_train),
+        "kappa": metrics.quadratic_weighted_kappa(y_test, grades, labels=y_train),
+        "tau": metrics.kendall_tau(y_test, grades),
+        "errors": tuple(np.abs(grades - y_test).tolist()),
     }
 
 
