@@ -40,3 +40,11 @@ def evaluate(directory, **options):
 
 def export(directory, out):
     return Collection.open(directory).export(Path(out))
+
+
+def finetune(directory, **options):
+    """Fine-tune a small untrained network for a few steps."""
+    from tests.deep.tiny import tiny_networks  # needs torch
+
+    with tiny_networks(steps=8):
+        return Collection.open(directory).finetune(backbone="tiny", n_jobs=1, **options)

@@ -16,24 +16,14 @@ from ordrank._protocols import TrainingFiles  # noqa: E402
 from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork, backbones  # noqa: E402
 from ordrank.deep import network as network_module  # noqa: E402
-from ordrank.deep.backbones import Backbone  # noqa: E402
 from ordrank.deep.losses import LOSSES, make_loss  # noqa: E402
 from ordrank.errors import InputError  # noqa: E402
 from ordrank.features import find_extractor  # noqa: E402
-from ordrank.features.efficientnet import EfficientNetLite, Stage  # noqa: E402
-from ordrank.features.efficientnet_module import EfficientNetLiteModule  # noqa: E402
-from ordrank.features.preprocessing import Preprocessing  # noqa: E402
 from ordrank.neighbors import target_neighbors  # noqa: E402
+from tests.deep.tiny import TINY, tiny_backbone  # noqa: E402
 from tests.features.published import published_weights  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-TINY = EfficientNetLite(size=32, stages=(Stage(1, 3, 1, 1, 8), Stage(1, 3, 2, 4, 16)), stem=8, head=24)
-PREPROCESSING = Preprocessing(size=32, mean=(0.5,) * 3, std=(0.25,) * 3, resize="stretch", crop_fraction=0.875)
-
-
-def tiny_backbone(name, image_size=None):
-    torch.manual_seed(0)
-    return Backbone(EfficientNetLiteModule(TINY), PREPROCESSING, TINY.head)
 
 
 @pytest.fixture
@@ -268,7 +258,7 @@ class TestResume:
 import os, signal
 from ordrank.datasets import make_fruit
 from ordrank.deep import network, training
-from tests.deep.test_network import tiny_backbone
+from tests.deep.tiny import tiny_backbone
 network.load_backbone, training._CHECKPOINT_EVERY = tiny_backbone, 4
 def kill(stage, done, total):
     if stage.startswith("training") and done == 24:

@@ -1,7 +1,6 @@
 """One ONNX file from a picture to its grade, against PyTorch and the ranker."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,12 +14,10 @@ from sklearn.exceptions import NotFittedError  # noqa: E402
 
 from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork  # noqa: E402
-from ordrank.deep.backbones import load_backbone  # noqa: E402
 from ordrank.errors import InputError  # noqa: E402
 from ordrank.features import find_extractor  # noqa: E402
 from ordrank.features.preprocessing import METADATA_KEY, parse_preprocessing  # noqa: E402
-from ordrank.features.pretrained import PRETRAINED  # noqa: E402
-from tests.deep.test_network import TINY, tiny_backbone  # noqa: E402
+from tests.deep.tiny import TINY, tiny_networks  # noqa: E402
 from tests.features.painting import paint  # noqa: E402
 from tests.features.published import published_weights  # noqa: E402
 from tests.features.timm_checkpoints import write_timm_checkpoint  # noqa: E402
@@ -37,13 +34,7 @@ def fruit():
 @pytest.fixture(scope="module")
 def tiny():
     """Name of an untrained backbone."""
-
-    def load(name, image_size=None):
-        return tiny_backbone(name) if name == "tiny" else load_backbone(name, image_size)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ordrank.deep.network.load_backbone", load)
-        patch.setattr("ordrank.deep.onnx_export.PRETRAINED", {**PRETRAINED, "tiny": SimpleNamespace(network=TINY)})
+    with tiny_networks():
         yield "tiny"
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ordrank._format import format_number, format_percent, pluralize
+from ordrank._format import format_duration, format_number, format_percent, pluralize
 from ordrank.cli.screen import NARROW, Screen
 from ordrank.collection.reports import (
     FEW_GRADED,
     DoctorReport,
     Evaluation,
     FeatureChoice,
+    FinetuneReport,
     FitReport,
     GradeCount,
     ImportReport,
@@ -50,6 +51,26 @@ def show_fit(screen: Screen, collection: str, report: FitReport) -> None:
     show_advice(screen, report.advice)
     if report.features is not None and report.features.advice is not None:
         screen.print(f"Hint: {report.features.advice}")
+
+
+def show_finetune(screen: Screen, collection: str, report: FinetuneReport) -> None:
+    """Print the outcome of fine-tuning."""
+    change = (report.error_after / report.error_before - 1) if report.error_before else 0.0
+    if report.adopted:
+        screen.print(f"{collection} has the features of a fine-tuned network", "bold")
+    else:
+        screen.print(f"{collection} keeps its features: the fine-tuned network is not better", "bold")
+    screen.facts(
+        {
+            "error before": f"{report.error_before:.3g} mean absolute error with {report.features_before}",
+            "error after": f"{report.error_after:.3g}, {100 * change:+.0f} %; of pictures held out of the training",
+            "network": f"{report.network}, the mean of {pluralize(report.networks, 'network')}",
+            "trained": f"on {pluralize(report.pictures, 'picture')}, {report.steps} batches each, in "
+            f"{format_duration(report.seconds)}",
+        }
+    )
+    if report.adopted:
+        screen.print(f"`ordrank finetune {collection} --undo` returns to {report.features_before}")
 
 
 def feature_facts(choice: FeatureChoice | None) -> dict[str, str]:
@@ -326,6 +347,10 @@ def _show_list(
 # info --------------------------------------------------------------------------------------------------------------
 
 
+def _training(card: dict[str, Any] | None) -> str:
+    return "" if card is None else f"; {card['backbone']} fine-tuned on {pluralize(card['pictures'], 'picture')}"
+
+
 def show_info(screen: Screen, info: Info) -> None:
     """Print a summary of a collection."""
     screen.print(info.directory, "bold")
@@ -333,7 +358,7 @@ def show_info(screen: Screen, info: Info) -> None:
     facts: dict[str, str | Table] = {
         "pictures": f"{info.pictures}: {info.graded} with a grade, {ungraded} without",
         "grades": _grades(screen, info.grades),
-        "features": f"{info.features}, {info.dimensions['features']} numbers a picture",
+        "features": f"{info.features}, {info.dimensions['features']} numbers a picture{_training(info.finetuned)}",
     }
     if info.model is None:
         facts["model"] = f"none yet; `ordrank fit --out {info.directory}` trains it"

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._protocols import Progress, no_progress
-from ordrank.collection import html_report
+from ordrank._protocols import Progress, TrainingFiles, no_progress
+from ordrank.collection import html_report, reports
 from ordrank.collection.database import check_exists, content_sha256, is_collection
 from ordrank.collection.doctor import Doctor
 from ordrank.collection.grading import GradeWriter
 from ordrank.collection.info import describe_collection
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.queries import Query, QueryReader
-from ordrank.collection.reports import DoctorReport, Evaluation, FitReport, ImportReport, Info, RemovalReport
-from ordrank.collection.search import Searcher
-from ordrank.collection.snapshot import Snapshot, take_snapshot
+from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import read_store
 from ordrank.collection.types import (
     AcquireLock,
@@ -33,11 +31,12 @@ from ordrank.collection.types import (
     RankResult,
     frame_of,
 )
-from ordrank.errors import CollectionError, InputError
+from ordrank.errors import CollectionError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ordrank.collection.finetune import FinetuneOptions
     from ordrank.collection.fit import AddOptions, FitOptions, ReadOptions
     from ordrank.collection.ingest.labels import LabelsLike
 
@@ -58,7 +57,6 @@ class Collection:
 
     Examples
     --------
-    >>> from ordrank import Collection
     >>> collection = Collection.create("fruit", "pictures", "grades.csv")        # doctest: +SKIP
     >>> with Collection.open("fruit") as collection:                             # doctest: +SKIP
     ...     result = collection.rank("new.jpg", k=5)
@@ -75,7 +73,7 @@ class Collection:
     ) -> None:
         self.directory = Path(directory)
         check_exists(self.directory)
-        self.fit_report: FitReport | None = None
+        self.fit_report: reports.FitReport | None = None
         self._live = LiveSnapshot(self.directory, snapshot, on_new_model)
         self._queries = QueryReader(self.directory, self._live)
         self._doctor = Doctor(self.directory, self._live)
@@ -155,10 +153,8 @@ class Collection:
 
     def fit(
         self, images: PathLike | None = None, labels: LabelsLike | None = None, **options: Unpack[FitOptions]
-    ) -> FitReport:
-        """Train the collection again, after reading new and changed pictures.
-
-        Pictures that have not changed are not read again, and what an interrupted call has read is kept.
+    ) -> reports.FitReport:
+        """Train the collection again, with new and changed pictures; what an interrupted call has read is kept.
 
         Parameters
         ----------
@@ -176,10 +172,9 @@ class Collection:
             Where a network computes the features.
         order : str or sequence of str, optional
             Names of the grades, lowest first, where they are words.
-        file_column, grade_column : str
-        group_column : str, optional
-            Column of the groups, if several pictures show the same person or thing and new ones will show others:
-            grades are then estimated, and everything is selected, without the other pictures of a group.
+        file_column, grade_column, group_column : str, optional
+            Columns. Groups are for pictures of the same person or thing, if new ones will show others: grades are then
+            estimated, and everything is selected, without the other pictures of a group.
         balanced : bool, optional
             Give every grade the same weight, however many pictures it has; by default as in the last fit.
         strict : bool, optional
@@ -197,7 +192,9 @@ class Collection:
         self.fit_report = fit_collection(self.directory, images, labels, **options)
         return self.fit_report
 
-    def add(self, images: PathLike, labels: LabelsLike | None = None, **options: Unpack[AddOptions]) -> ImportReport:
+    def add(
+        self, images: PathLike, labels: LabelsLike | None = None, **options: Unpack[AddOptions]
+    ) -> reports.ImportReport:
         """Add pictures to a trained collection; they can be ranked, and vote if they have grades, at once.
 
         The model stays as it is until the next :meth:`fit`. Parameters and options are those of :meth:`fit`:
@@ -208,7 +205,7 @@ class Collection:
 
         return add_pictures(self.directory, Path(images), labels, **options)
 
-    def remove(self, names: Sequence[str]) -> RemovalReport:
+    def remove(self, names: Sequence[str]) -> reports.RemovalReport:
         """Remove pictures by name or pattern (``x/*.jpg``), all or none; the files stay where they are."""
         from ordrank.collection.removal import remove_pictures
 
@@ -224,6 +221,24 @@ class Collection:
         Raise InputError if that picture got another grade in a different way since.
         """
         return self._grades.undo()
+
+    def finetune(self, **options: Unpack[FinetuneOptions]) -> reports.FinetuneReport:
+        """Train a pretrained network on the graded pictures, and use its features if they are better.
+
+        Needs the extra ``deep``. Pictures that are trained on keep features of a network that has not seen them, so
+        that estimates and errors are those of new pictures. Another call with the same options continues one that was
+        interrupted. ``backbone``, ``device``, ``minutes``, ``image_size`` and ``flip`` are those of
+        :class:`ordrank.OrdinalNetwork`; ``n_jobs`` and ``progress`` those of :meth:`fit`.
+        """
+        from ordrank.collection.finetune import finetune_collection
+
+        return finetune_collection(self.directory, **options)
+
+    def undo_finetuning(self, *, n_jobs: int = -1, progress: Progress = no_progress) -> reports.FitReport:
+        """Return to the features before fine-tuning; all pictures are read again."""
+        from ordrank.collection.finetune import undo_finetuning
+
+        return undo_finetuning(self.directory, n_jobs=n_jobs, progress=progress)
 
     # Queries -----------------------------------------------------------------------------------------------------
 
@@ -276,43 +291,21 @@ class Collection:
         queries : sequence
             See :meth:`rank`.
         request : RankRequest, optional
-        n_jobs : int
-            Processes that read picture files, if there are many; -1 (default) for all cores.
+        n_jobs, progress
+            See :meth:`fit`; many picture files are read in processes.
         scheduler, workers : str and int, optional
             Address of a Dask cluster that searches, or the size of one to start on this machine. The workers must see
             the collection under the same path.
-        progress : callable
-            See :meth:`fit`.
         """
-        request = request or RankRequest()
-        if scheduler is None and workers is None:
-            snapshot = self._live.current()
-            searching: AbstractContextManager[Searcher] = nullcontext(snapshot.searcher)
-        else:
-            from ordrank.collection.dask import cluster_searcher
-
-            snapshot = take_snapshot(self.directory, load_vectors=False)
-            searching = cluster_searcher(self.directory, snapshot, scheduler, workers)
-        snapshot.grade_range(request)  # fail before decoding, and before a cluster is started
-        embedded = self._queries.embed(snapshot, queries, n_jobs=n_jobs, progress=progress)
-        with searching as searcher:
-            return searcher.rank(embedded, request, self._read_features)
+        return self._queries.rank(queries, request or RankRequest(), scheduler, workers, n_jobs, progress)
 
     def embed(self, queries: Sequence[Query]) -> NDArray[np.float32]:
         """Return the embeddings (q, s + d) of pictures, as :meth:`export` writes them."""
-        if len(queries) == 0:
-            raise InputError("there is no picture to embed; name at least one")
-        snapshot = self._live.current()
-        embedded = self._queries.embed(snapshot, queries)
-        return np.stack([snapshot.embedding_of(query.vector, query.id) for query in embedded])
-
-    def _read_features(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        with self._live.reading(ids[0]) as store:
-            return store.features_of(ids)
+        return self._queries.embeddings(queries)
 
     # Reading -----------------------------------------------------------------------------------------------------
 
-    def info(self) -> Info:
+    def info(self) -> reports.Info:
         """Return a summary of the collection."""
         return describe_collection(self.directory, self._live.snapshot and self._live.current())
 
@@ -346,6 +339,12 @@ class Collection:
         """Return the embedded pictures as points to display, or a fixed random sample of them."""
         return self._live.current().points(limit)
 
+    def training_files(self) -> TrainingFiles:
+        """Return the picture files with their grades, and those without, for :class:`ordrank.OrdinalNetwork`."""
+        from ordrank.collection.finetune import training_files
+
+        return training_files(self.directory)
+
     def to_frame(self) -> pd.DataFrame:
         """Return all pictures as a pandas DataFrame with the columns of :meth:`export`, without embeddings."""
         from ordrank.collection.export import COLUMNS, cells
@@ -366,7 +365,9 @@ class Collection:
 
         return export_collection(self.directory, Path(out))
 
-    def evaluate(self, folds: int = 5, *, balanced: bool | None = None, progress: Progress = no_progress) -> Evaluation:
+    def evaluate(
+        self, folds: int = 5, *, balanced: bool | None = None, progress: Progress = no_progress
+    ) -> reports.Evaluation:
         """Cross-validate over the graded pictures; the collection is not changed."""
         from ordrank.collection.evaluate import evaluate_collection
 
@@ -374,7 +375,7 @@ class Collection:
 
     def evaluate_on(
         self, images: PathLike, labels: LabelsLike | None = None, **options: Unpack[ReadOptions]
-    ) -> Evaluation:
+    ) -> reports.Evaluation:
         """Score the current model on pictures from outside the collection, which is not changed.
 
         Pictures that are in the collection, by content, are not scored. Parameters and options are those of
@@ -385,7 +386,7 @@ class Collection:
 
         return evaluate_pictures(self.directory, self._live.current(), Path(images), labels, **options)
 
-    def doctor(self, *, progress: Progress = no_progress) -> DoctorReport:
+    def doctor(self, *, progress: Progress = no_progress) -> reports.DoctorReport:
         """Look for grades that are probably wrong, near copies, and pictures unlike the others; nothing is changed."""
         return self._doctor.report(progress)
 

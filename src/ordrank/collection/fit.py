@@ -118,7 +118,7 @@ def fit_collection(
             if store.header.model is None:
                 staged_features.adopt_untrained(store)
             elif listing.files:  # new pictures are added to features that are in use
-                _train(store, balanced, progress)
+                train_store(store, balanced, progress)
         if listing.files:
             extractor = extractor_of(directory, store.header, selected.extractor, device)
             if extractor.name != store.header.extractor:
@@ -136,17 +136,20 @@ def fit_collection(
         report = replace(report, regraded=_count_regraded(store, before))
         if images is not None:
             report = replace(report, missing=len(imported.keys() - {found.name for found in listing.files}))
-        model, error = _train(store, balanced, progress)
+        model, error = train_store(store, balanced, progress)
         return _fit_report(store, report, model, error, selected.choice)
 
 
-def _train(store: Store, balanced: bool | None, progress: Progress) -> tuple[dict[str, Any], float]:
+def train_store(
+    store: Store, balanced: bool | None, progress: Progress, notes: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], float]:
+    """Train a collection with what is in its store; ``balanced`` None is as before. Notes are stored with the model."""
     progress("learning a distance", 0, 0)
     from ordrank.collection.train import train
 
     balanced = store.is_balanced if balanced is None else balanced
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return train(store, balanced=balanced, notes={FITTED: now, BALANCED: str(balanced)})
+    return train(store, balanced=balanced, notes={FITTED: now, BALANCED: str(balanced), **(notes or {})})
 
 
 def _select_features(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 
 from ordrank.collection.database import DATABASE_FORMAT
 from ordrank.collection.model_file import current_model
+from ordrank.collection.network_file import is_network_name
 from ordrank.collection.reports import GradeCount, Info
 from ordrank.collection.snapshot import Snapshot, inode_of
-from ordrank.collection.store import ERROR, FITTED, read_store
+from ordrank.collection.store import ERROR, FINETUNED, FITTED, read_store
 
 
 def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> Info:
@@ -39,6 +41,7 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
             graded=int(counts.sum()),
             grades=tuple(GradeCount(header.format_grade(value), value, count) for value, count in by_value.items()),
             features=header.extractor,
+            finetuned=json.loads(store.note(FINETUNED) or "null") if is_network_name(header.extractor) else None,
             dimensions=dimensions,
             model=None if model is None else model.choices(),
             fitted=store.note(FITTED),

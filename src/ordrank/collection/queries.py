@@ -1,24 +1,25 @@
-"""From a query as the user gives it to its embedding: by id, name or content in the collection, else from its file."""
+"""From a query as the user gives it to its result: by id, name or content in the collection, else from its file."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ordrank._protocols import Extractor, Progress, no_progress
 from ordrank.collection.ingest.importing import extractor_of
 from ordrank.collection.ingest.reading import read_pictures, read_query
 from ordrank.collection.live import LiveSnapshot
-from ordrank.collection.search import EmbeddedQuery, split_held_out
-from ordrank.collection.snapshot import Snapshot
+from ordrank.collection.search import EmbeddedQuery, Searcher, split_held_out
+from ordrank.collection.snapshot import Snapshot, take_snapshot
 from ordrank.collection.store import read_store
-from ordrank.collection.types import AcquireLock, BadPicture, Header, QueryPicture
+from ordrank.collection.types import AcquireLock, BadPicture, Header, QueryPicture, RankRequest, RankResult
 from ordrank.errors import InputError, UnreadablePictureError
 
 # A picture file, the name or id of a picture in the collection, or a picture that was read.
@@ -27,7 +28,7 @@ _BLOCK = 256  # pictures embedded at a time
 
 
 class QueryReader:
-    """Reads queries and embeds them with the model of a snapshot."""
+    """Reads queries, embeds them with the model of a snapshot, and ranks the collection for them."""
 
     def __init__(self, directory: Path, live: LiveSnapshot) -> None:
         self._directory, self._live = directory, live
@@ -41,6 +42,40 @@ class QueryReader:
             return int(snapshot.images.ids[row])
         extractor = self._extractor_of(snapshot.header)
         return read_query(data, extractor, name=name, sha256=sha256, large_lock=large_lock)
+
+    def rank(
+        self,
+        queries: Sequence[Query],
+        request: RankRequest,
+        scheduler: str | None,
+        workers: int | None,
+        n_jobs: int,
+        progress: Progress,
+    ) -> list[RankResult]:
+        """Rank the collection for queries, in memory or on a Dask cluster; see :meth:`Collection.rank_all`."""
+        if scheduler is None and workers is None:
+            snapshot = self._live.current()
+            searching: AbstractContextManager[Searcher] = nullcontext(snapshot.searcher)
+        else:
+            from ordrank.collection.dask import cluster_searcher
+
+            snapshot = take_snapshot(self._directory, load_vectors=False)
+            searching = cluster_searcher(self._directory, snapshot, scheduler, workers)
+        snapshot.grade_range(request)  # fail before decoding, and before a cluster is started
+        embedded = self.embed(snapshot, queries, n_jobs=n_jobs, progress=progress)
+        with searching as searcher:
+            return searcher.rank(embedded, request, self._read_features)
+
+    def embeddings(self, queries: Sequence[Query]) -> NDArray[np.float32]:
+        """Return the embeddings (q, s + d) of queries; see :meth:`Collection.embed`."""
+        if len(queries) == 0:
+            raise InputError("there is no picture to embed; name at least one")
+        snapshot = self._live.current()
+        return np.stack([snapshot.embedding_of(query.vector, query.id) for query in self.embed(snapshot, queries)])
+
+    def _read_features(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        with self._live.reading(ids[0]) as store:
+            return store.features_of(ids)
 
     def embed(
         self, snapshot: Snapshot, queries: Sequence[Query], *, n_jobs: int = -1, progress: Progress = no_progress

@@ -115,6 +115,37 @@ class FitReport:
 
 
 @dataclass(frozen=True)
+class FinetuneReport:
+    """Outcome of fine-tuning.
+
+    Attributes
+    ----------
+    adopted : bool
+        Whether the collection has the features of the network now: only if they are better.
+    error_before, error_after : float
+        Leave-one-out mean absolute error of the graded pictures with the features before, and with those of the
+        network; each picture has those of a network that was trained without it, and without its group.
+    features_before : str
+    network : str
+        File of the network in the collection.
+    pictures, networks, steps : int
+        Graded pictures, networks that were trained and averaged, and batches of each.
+    seconds : float
+        Of the whole run; after an interrupt, of the last part.
+    """
+
+    adopted: bool
+    error_before: float
+    error_after: float
+    features_before: str
+    network: str
+    pictures: int
+    networks: int
+    steps: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class GradeCount:
     """A grade as text and number, and how many pictures have it."""
 
@@ -137,6 +168,8 @@ class Info:
         In ascending order; named grades also where no picture has them.
     features : str
         Name of the feature extractor.
+    finetuned : dict or None
+        What its network was trained on, if it was fine-tuned on grades of the collection.
     dimensions : dict
         Of the features, of their principal components, and of the order embedding.
     model : dict or None
@@ -165,6 +198,7 @@ class Info:
     graded: int
     grades: tuple[GradeCount, ...]
     features: str
+    finetuned: dict[str, Any] | None
     dimensions: dict[str, int]
     model: dict[str, Any] | None
     fitted: str | None

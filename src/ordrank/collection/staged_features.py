@@ -48,8 +48,7 @@ def adopt(cursor: sqlite3.Cursor, header: Header) -> None:
     """Replace the features of all pictures by the staged ones, which ``header`` describes."""
     cursor.execute("DELETE FROM features")
     cursor.execute(f"INSERT INTO features SELECT id, vector FROM {TABLE}")
-    cursor.execute(f"DROP TABLE {TABLE}")
-    cursor.execute("DELETE FROM meta WHERE key = ?", (_FINGERPRINT,))
+    _forget(cursor)
     settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
     write_meta(cursor, settings)
 
@@ -59,3 +58,15 @@ def adopt_untrained(store: Store) -> None:
     with store.transaction() as cursor:
         adopt(cursor, store.header)
     store.features_table = "features"
+
+
+def discard(store: Store) -> None:
+    """Forget the staged features: the store reads the present ones again."""
+    with store.transaction(counted=False) as cursor:
+        _forget(cursor)
+    store.read_header()
+
+
+def _forget(cursor: sqlite3.Cursor) -> None:
+    cursor.execute(f"DROP TABLE {TABLE}")
+    cursor.execute("DELETE FROM meta WHERE key = ?", (_FINGERPRINT,))

@@ -52,6 +52,7 @@ _BLOCK_ROWS = 1024
 ALL_IDS = range(2**63 - 1)
 # Keys of notes about the last fit.
 FITTED, BALANCED, ERROR = "fitted", "balanced", "error"
+FINETUNED = "finetuned"  # key of what the network of the collection was trained on
 _MODELS = "models"
 
 
@@ -60,8 +61,7 @@ class Store:
 
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
         self.directory, self._connection = directory, connection
-        self.header = read_header(directory, connection)
-        self.features_table = "features"
+        self.read_header()
 
     def __len__(self) -> int:
         (count,) = self._connection.execute("SELECT count(*) FROM pictures").fetchone()
@@ -294,7 +294,16 @@ class Store:
         """Set the name of the extractor, which must compute the same features."""
         with self.transaction() as cursor:
             write_meta(cursor, {"extractor": name})
-        self.header = read_header(self.directory, self._connection)
+        self.read_header()
+
+    def read_header(self) -> None:
+        """Read the settings and the features in use again."""
+        self.header, self.features_table = read_header(self.directory, self._connection), "features"
+
+    def set_notes(self, notes: Mapping[str, str]) -> None:
+        """Store values with the collection, see :meth:`note`."""
+        with self.transaction(counted=False) as cursor:
+            write_meta(cursor, notes)
 
     def record_models(self, names: Iterable[str]) -> None:
         """Record which models have files in the directory: no other files are ever deleted."""
@@ -332,7 +341,7 @@ class Store:
                 staged_features.adopt(cursor, self.header)
             write_meta(cursor, {"model": model, **notes})
             change_log.forget_training(cursor)
-        self.header, self.features_table = read_header(self.directory, self._connection), "features"
+        self.read_header()
 
 
 def open_store(directory: Path) -> Store:

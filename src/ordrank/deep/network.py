@@ -166,10 +166,25 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         unlabeled : sequence, optional
             Images without labels, for the ranker.
         """
-        self._check_parameters()
         if isinstance(images, GradedPictures):
             found = images.training_files()
-            images, y, groups, unlabeled = found.graded, found.grades, found.groups, unlabeled or found.ungraded
+            images, y, groups = found.graded, found.grades, found.groups
+            unlabeled = found.ungraded if unlabeled is None else unlabeled
+        checkpoints = self.fit_networks(images, y, groups)
+        extra = None if unlabeled is None or len(unlabeled) == 0 else self.transform(unlabeled)
+        self.ranker_ = OrdinalRanker().fit(self.features_, y, extra, groups)
+        checkpoints.delete()
+        return self
+
+    def fit_networks(self, images: Images, y: ArrayLike | None, groups: ArrayLike | None = None) -> Checkpoints:
+        """Train the networks alone, for features; see :meth:`fit`.
+
+        Returns
+        -------
+        Checkpoints
+            Of the complete networks, until they are deleted: another call with the same arguments trains nothing.
+        """
+        self._check_parameters()
         labels, folds = self._check_samples(images, y, groups)
         backbone = load_backbone(self.backbone, self.image_size)
         backbone.module.eval().to(self.device, memory_format=torch.channels_last)
@@ -187,10 +202,11 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         self.losses_ = self._train(starts, checkpoints)
         self._model = average([model for model, _ in starts]).requires_grad_(False)
         self.features_ = self._held_out_features(images, [model for model, _ in starts], folds)
-        extra = None if unlabeled is None or len(unlabeled) == 0 else self.transform(unlabeled)
-        self.ranker_ = OrdinalRanker().fit(self.features_, y, extra, groups)
-        checkpoints.delete()
-        return self
+        return checkpoints
+
+    def delete_checkpoints(self) -> None:
+        """Delete what an interrupted fit has left in the folder ``checkpoints``, so that the next one begins anew."""
+        Checkpoints(self.checkpoints, self.n_folds).delete()
 
     def transform(self, images: Images) -> NDArray[np.float32]:
         """Return the features of pictures by the averaged network, float32 (n, n_features)."""

@@ -15,11 +15,11 @@ from ordrank.collection.database import as_text, content_sha256, stored_path
 from ordrank.collection.ingest.image_folder import FoundPicture, Listing
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.ingest.rows import add_rows
+from ordrank.collection.network_file import find_collection_extractor
 from ordrank.collection.reports import ImportReport
 from ordrank.collection.store import Store
 from ordrank.collection.types import BadPicture, FileStamp, Header
 from ordrank.errors import BadPicturesError, CollectionError, InputError
-from ordrank.features.registry import find_extractor
 
 if TYPE_CHECKING:
     from ordrank.collection.train import EmbedPictures
@@ -72,7 +72,8 @@ def stage_features(store: Store, extractor: Extractor, read: Reader, progress: P
     staged = staged_features.begin(store, extractor)
     rows = {row.name: row for row in store.rows() if row.id not in staged}
     stage, bad, done = f"reading {pluralize(len(rows), 'picture')} again", list[BadPicture](), 0
-    progress(stage, 0, 0)
+    if rows:
+        progress(stage, 0, 0)
     files = [(row.name, stored_path(row.path)) for row in rows.values()]
     for batch in _batches(read(files, extractor), BATCH):
         features = {}
@@ -114,7 +115,9 @@ def extractor_of(directory: Path, header: Header, given: Extractor | None = None
     Raise CollectionError if it computes other features by now.
     """
     try:
-        extractor = find_extractor(header.extractor, device=device) if given is None else given
+        extractor = find_collection_extractor(directory, header.extractor, device) if given is None else given
+    except CollectionError:
+        raise
     except InputError as error:
         raise InputError(f"{error}; if it has moved, name it with `ordrank fit --features`") from None
     if extractor.fingerprint != header.fingerprint:

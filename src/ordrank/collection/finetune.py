@@ -1,0 +1,283 @@
+"""Fine-tuning of a network on the grades of a collection, which then takes its features from it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, astuple, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank import __version__
+from ordrank._format import pluralize
+from ordrank._io import write_files
+from ordrank._protocols import Progress, TrainingFiles, no_progress
+from ordrank.collection import staged_features
+from ordrank.collection.database import content_sha256, path_exists, stored_path
+from ordrank.collection.fit import fit_collection, train_store
+from ordrank.collection.ingest.importing import stage_features
+from ordrank.collection.ingest.reading import read_pictures
+from ordrank.collection.model_file import untrained
+from ordrank.collection.network_file import FinetunedNetwork, is_network_name, remove_networks, write_network
+from ordrank.collection.reports import FinetuneReport, FitReport
+from ordrank.collection.search import Groups
+from ordrank.collection.store import FINETUNED, Store, read_store, write_store
+from ordrank.collection.train import fit_ranker, held_out_errors, project
+from ordrank.collection.types import BadPicture, ImageRow
+from ordrank.collection.writer_lock import LOCK_FILES, writer_lock
+from ordrank.errors import BadPicturesError, InputError
+
+if TYPE_CHECKING:
+    from ordrank.deep import OrdinalNetwork
+
+_WORK = "finetuning"  # folder of what an interrupted run has trained
+_RUN = "run.json"
+_CARD = "ordrank.card"  # key of the metadata of the network
+_FEATURES_BEFORE = "features before"
+# Seconds to wait for a grade that is being given on the page: the training before may have taken hours.
+_PATIENCE = 60.0
+
+
+class FinetuneOptions(TypedDict, total=False):
+    """Options of :meth:`Collection.finetune`."""
+
+    backbone: str
+    device: str
+    minutes: float | None
+    image_size: int | None
+    flip: bool
+    n_jobs: int
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a run depends on, besides the pictures."""
+
+    backbone: str
+    device: str
+    minutes: float | None
+    image_size: int | None
+    flip: bool
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A graded picture that a run trains on."""
+
+    id: int
+    sha256: str
+    path: str
+    grade: float
+    group: str | None
+
+
+def training_files(directory: Path) -> TrainingFiles:
+    """Return the files of a collection, with their grades and groups."""
+    with read_store(directory) as store:
+        rows = store.rows()
+    ungraded = tuple(stored_path(row.path) for row in rows if row.grade is None)
+    return _files(_samples(rows), ungraded)
+
+
+def finetune_collection(
+    directory: Path,
+    *,
+    backbone: str = "efficientnet-lite0",
+    device: str = "cpu",
+    minutes: float | None = None,
+    image_size: int | None = None,
+    flip: bool = True,
+    n_jobs: int = -1,
+    progress: Progress = no_progress,
+) -> FinetuneReport:
+    """Train a network on the graded pictures, and use its features if they are better; see :meth:`Collection.finetune`.
+
+    The collection can be read and graded meanwhile: it is locked only while its features are replaced.
+    """
+    try:
+        from ordrank.deep import OrdinalNetwork
+    except ImportError as error:
+        raise InputError(str(error)) from None
+    settings, begin = _Settings(backbone, device, minutes, image_size, flip), time.perf_counter()
+    with read_store(directory) as store:
+        if store.header.model is None:
+            raise untrained(directory)
+        rows = store.rows()
+    _check_present(rows)
+    with _work_folder(directory) as work:
+        samples = _continued(work, settings, rows)
+        network = OrdinalNetwork(**asdict(settings), checkpoints=work, progress=progress)
+        if samples is None:
+            samples = _samples(rows)
+            network.delete_checkpoints()  # of other grades or settings
+        _remember(work, settings, samples)
+        files = _files(samples)
+        try:
+            network.fit_networks(files.graded, files.grades, files.groups)
+        except InputError:  # which another call would meet again
+            _forget(work, network)
+            raise
+        report = _adopt_if_better(directory, network, samples, begin, n_jobs, progress)
+        _forget(work, network)
+    return report
+
+
+def undo_finetuning(directory: Path, *, n_jobs: int, progress: Progress) -> FitReport:
+    """Return to the features before fine-tuning: all pictures are read again, and the model is trained on them."""
+    with read_store(directory) as store:
+        network, before = store.header.extractor, store.note(_FEATURES_BEFORE)
+    if not is_network_name(network) or before is None:
+        raise InputError(f"{directory} has no fine-tuned network; there is nothing to undo")
+    report = fit_collection(directory, None, None, features=before, n_jobs=n_jobs, progress=progress)
+    with write_store(directory, timeout=_PATIENCE) as store:
+        remove_networks(store, keep=set())
+    return report
+
+
+def _adopt_if_better(
+    directory: Path,
+    network: OrdinalNetwork,
+    samples: Sequence[_Sample],
+    begin: float,
+    n_jobs: int,
+    progress: Progress,
+) -> FinetuneReport:
+    """Give the collection the features of a network and train it on them, if its held-out error is lower then."""
+    with write_store(directory, timeout=_PATIENCE) as store:
+        features_before, replaced = store.header.extractor, {store.header.extractor}
+        card = _card(network, samples)
+        content = network.backbone_to_onnx({_CARD: json.dumps(card)})
+        error_before = _held_out_error(store, progress)
+        extractor = write_network(store, content)
+        _stage(store, extractor, network.features_, samples)
+        stage_features(store, extractor, partial(read_pictures, n_jobs=n_jobs), progress)
+        error_after = _held_out_error(store, progress)
+        is_better = error_after < error_before
+        if is_better:
+            original = (store.note(_FEATURES_BEFORE) if is_network_name(features_before) else None) or features_before
+            train_store(store, None, progress, {_FEATURES_BEFORE: original, FINETUNED: json.dumps(card)})
+        else:
+            staged_features.discard(store)
+        # A reader that has just opened the collection may be about to open the network before.
+        remove_networks(store, keep={store.header.extractor, *replaced})
+        return FinetuneReport(
+            adopted=is_better,
+            error_before=error_before,
+            error_after=error_after,
+            features_before=features_before,
+            network=extractor.name,
+            pictures=len(samples),
+            networks=len(network.losses_),
+            steps=len(network.losses_[0]),
+            seconds=time.perf_counter() - begin,
+        )
+
+
+def _stage(
+    store: Store, extractor: FinetunedNetwork, features: NDArray[np.float32], samples: Sequence[_Sample]
+) -> None:
+    """Stage the features that the pictures have in the network that has not seen them."""
+    staged_features.begin(store, extractor)
+    contents = {row.id: content_sha256(row.sha256) for row in store.rows()}
+    known = {s.id: row for s, row in zip(samples, features, strict=True) if contents.get(s.id) == s.sha256}
+    staged_features.put(store, known)
+
+
+def _held_out_error(store: Store, progress: Progress) -> float:
+    """Return the leave-one-out mean absolute error of the default model on the features that the store reads."""
+    progress(f"measuring the error with {store.header.extractor}", 0, 0)
+    grades, (_, X) = store.grades(), project(store)
+    groups = Groups.from_names(np.arange(len(X)), store.groups()).codes
+    ranker = fit_ranker(X, grades, groups, balanced=store.is_balanced)
+    return float(held_out_errors(ranker, grades[~np.isnan(grades)]).mean())
+
+
+def _check_present(rows: Sequence[ImageRow]) -> None:
+    """Raise BadPicturesError if files of pictures are missing: the network is to compute the features of all."""
+    missing = tuple(BadPicture(row.name, "is missing") for row in rows if not path_exists(row.path))
+    if missing:
+        raise BadPicturesError(
+            f"{pluralize(len(missing), 'picture')} cannot be read again; restore the files, or remove the pictures "
+            "with `ordrank remove`",
+            missing,
+        )
+
+
+def _card(network: OrdinalNetwork, samples: Sequence[_Sample]) -> dict[str, Any]:
+    """Return what a network was trained on, and how."""
+    grades, counts = np.unique([sample.grade for sample in samples], return_counts=True)
+    groups = {sample.group for sample in samples} - {None}
+    return {
+        "backbone": network.backbone,
+        "loss": network.loss,
+        "pictures": len(samples),
+        "groups": len(groups),
+        "grades": dict(zip(map(str, grades.tolist()), counts.tolist(), strict=True)),
+        "networks": len(network.losses_),
+        "steps": len(network.losses_[0]),
+        "batch_size": network.batch_size,
+        "image_size": network.image_size,
+        "ordrank": __version__,
+    }
+
+
+def _samples(rows: Sequence[ImageRow]) -> list[_Sample]:
+    return [
+        _Sample(row.id, content_sha256(row.sha256), row.path, row.grade, row.group)
+        for row in rows
+        if row.grade is not None
+    ]
+
+
+def _files(samples: Sequence[_Sample], ungraded: tuple[Path, ...] = ()) -> TrainingFiles:
+    groups = Groups.from_names(np.arange(len(samples)), [sample.group for sample in samples]).codes
+    if groups is not None and len(np.unique(groups)) < 2:  # a single group cannot be held out
+        groups = None
+    paths = tuple(stored_path(sample.path) for sample in samples)
+    return TrainingFiles(paths, np.array([sample.grade for sample in samples]), groups, ungraded)
+
+
+@contextmanager
+def _work_folder(directory: Path) -> Iterator[Path]:
+    """Yield the folder of interrupted runs, of which there is one at a time; it is deleted when it is empty."""
+    work = directory / _WORK
+    work.mkdir(exist_ok=True)
+    with writer_lock(work):
+        try:
+            yield work
+        finally:
+            if not (work / _RUN).exists():
+                for name in LOCK_FILES:
+                    (work / name).unlink(missing_ok=True)
+                with suppress(OSError):  # files of others
+                    work.rmdir()
+
+
+def _forget(work: Path, network: OrdinalNetwork) -> None:
+    """Delete what another call would continue with."""
+    network.delete_checkpoints()
+    (work / _RUN).unlink()
+
+
+def _remember(work: Path, settings: _Settings, samples: Sequence[_Sample]) -> None:
+    run = {"settings": asdict(settings), "samples": list(map(astuple, samples))}
+    write_files(work, {_RUN: json.dumps(run).encode()})
+
+
+def _continued(work: Path, settings: _Settings, rows: Sequence[ImageRow]) -> list[_Sample] | None:
+    """Return the samples of an interrupted run with these settings, if all these pictures are still there."""
+    try:
+        run = json.loads((work / _RUN).read_bytes())
+        samples = [_Sample(*values) for values in run["samples"]]
+        is_same = run["settings"] == asdict(settings)
+    except (OSError, ValueError, KeyError, TypeError):  # none, or none of ours
+        return None
+    present = {(row.id, content_sha256(row.sha256), row.path) for row in rows}
+    return samples if is_same and all((s.id, s.sha256, s.path) in present for s in samples) else None

@@ -1,0 +1,108 @@
+"""Fine-tuned networks in the directory of a collection."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordrank._io import write_files
+from ordrank._protocols import Extractor
+from ordrank.collection.store import Store
+from ordrank.errors import CollectionError
+from ordrank.features.onnx import OnnxNetwork
+from ordrank.features.registry import find_extractor
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_NAME = re.compile(r"network-[0-9a-f]{16}\.onnx")
+_NETWORKS = "networks"  # key of the names of all networks whose files may be in the directory
+
+
+class FinetunedNetwork:
+    """Features of a network in the directory of a collection; see :class:`ordrank._protocols.Extractor`.
+
+    Its name is that of the file, with the beginning of the SHA-256 of the content, wherever the collection is.
+    """
+
+    def __init__(self, directory: Path, name: str, device: str = "cpu") -> None:
+        sha256 = _digest(directory / name)
+        if name != _name_of(sha256):
+            raise CollectionError(
+                f"{directory / name} is damaged: its content does not match its checksum; restore it from a copy, or "
+                f"go back to the features before with `ordrank finetune {directory} --undo`"
+            )
+        self._network = OnnxNetwork(directory / name, device)
+        self.name, self.dim, self.side = name, self._network.dim, self._network.side
+        # Not the version of onnxruntime: it changes the last digits only.
+        self.fingerprint = f"finetuned;network={sha256}"
+
+    def extract(self, pictures: Sequence[Image]) -> NDArray[np.float32]:
+        """Return features (n, dim) of upright RGB pictures."""
+        return self._network.extract(pictures)
+
+
+def find_collection_extractor(directory: Path, name: str, device: str = "cpu") -> Extractor:
+    """Return the extractor of a collection by its name: its own network, or one that the name specifies."""
+    if is_network_name(name):
+        return FinetunedNetwork(directory, name, device)
+    return find_extractor(name, device=device)
+
+
+def is_network_name(name: str) -> bool:
+    """Return whether a name is that of a fine-tuned network."""
+    return _NAME.fullmatch(name) is not None
+
+
+def write_network(store: Store, content: bytes) -> FinetunedNetwork:
+    """Write the file of a network and return its extractor.
+
+    It is recorded before it exists, so that what a killed process leaves is known.
+    """
+    name = _name_of(hashlib.sha256(content).hexdigest())
+    _record(store, {*_recorded(store), name})
+    write_files(store.directory, {name: content})
+    return FinetunedNetwork(store.directory, name)
+
+
+def remove_networks(store: Store, keep: set[str]) -> None:
+    """Delete the files of all recorded networks but some, and what an interrupted write has left of them."""
+    for name in _recorded(store) - keep:
+        (store.directory / name).unlink(missing_ok=True)
+        for unfinished in store.directory.glob(f".{name}.*"):
+            unfinished.unlink(missing_ok=True)
+    _record(store, _recorded(store) & keep)
+
+
+def _recorded(store: Store) -> set[str]:
+    text = store.note(_NETWORKS)
+    names = [] if text is None else json.loads(text)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise sqlite3.DatabaseError("the list of networks is not a list of names")
+    return {name for name in names if is_network_name(name)}
+
+
+def _record(store: Store, names: set[str]) -> None:
+    store.set_notes({_NETWORKS: json.dumps(sorted(names))})
+
+
+def _name_of(sha256: str) -> str:
+    return f"network-{sha256[:16]}.onnx"
+
+
+def _digest(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        raise CollectionError(
+            f"{file} is missing; restore it from a copy, or go back to the features before with `ordrank finetune "
+            f"{file.parent} --undo`"
+        ) from None

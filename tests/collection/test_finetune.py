@@ -1,0 +1,282 @@
+"""Fine-tuning of a network on the grades of a collection."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from ordrank import Collection, OrdinalNetwork
+from ordrank.collection import finetune as module
+from ordrank.collection.store import read_store
+from ordrank.errors import BadPicturesError, CollectionBusyError, CollectionError, InputError
+from tests.collection.commands import add, evaluate, finetune, fit, info, rank
+from tests.collection.pictures import content, draw_files, names, rows, write_grades
+from tests.collection.processes import Child, call, call_and_die, duration_of
+from tests.collection.test_features import write_stripes
+from tests.deep.tiny import TINY, tiny_networks
+
+
+@pytest.fixture
+def always_better(monkeypatch):
+    """Adopt every network, however badly a few steps have trained it."""
+    errors = iter([2.0, 1.0] * 9)
+    monkeypatch.setattr(module, "_held_out_error", lambda store, progress: next(errors))
+
+
+def network_files(directory):
+    return sorted(file.name for file in directory.iterdir() if file.name.startswith(("network", "finetuning")))
+
+
+def features_of(directory):
+    with read_store(directory) as store:
+        return np.vstack(list(store.features()))
+
+
+class TestAdopted:
+    @pytest.fixture
+    def tuned(self, trained, always_better):
+        return finetune(trained)
+
+    def test_the_collection_has_the_features_of_the_network(self, trained, tuned):
+        summary = info(trained)
+        assert tuned.adopted
+        assert summary.features == tuned.network
+        assert network_files(trained) == [tuned.network]
+        assert summary.dimensions["features"] == TINY.head
+        assert summary.finetuned["pictures"] == tuned.pictures == summary.graded
+        assert summary.finetuned["backbone"] == "tiny"
+        assert sum(summary.finetuned["grades"].values()) == summary.graded
+        assert summary.changed == summary.added == 0
+
+    def test_graded_pictures_have_features_of_a_network_that_has_not_seen_them(self, trained, tuned):
+        with tiny_networks(steps=8):
+            files = Collection(trained).training_files()
+            network = OrdinalNetwork("tiny").fit(files.graded, files.grades, files.groups)
+        with read_store(trained) as store:
+            graded = ~np.isnan(store.grades())
+        features = features_of(trained)
+        np.testing.assert_array_equal(features[graded], network.features_)
+        scale = np.abs(features).max()
+        np.testing.assert_allclose(features[~graded], network.transform(files.ungraded), atol=1e-4 * scale)
+        assert np.abs(features[graded] - network.transform(files.graded)).max() > 1e-3 * scale
+
+    def test_all_operations_go_on(self, trained, tuned, pictures, tmp_path):
+        (result,) = rank(trained, [str(pictures / "000.png")])
+        assert result.query == str(pictures / "000.png")
+        new = draw_files(tmp_path / "new", range(50, 53))
+        add(trained, tmp_path / "new", n_jobs=1)
+        assert set(new) <= names(trained)
+        assert evaluate(trained, folds=3).pictures == 30
+        fit(None, trained)
+        assert info(trained).features == tuned.network
+
+    def test_a_moved_collection_takes_its_network_along(self, trained, tuned, pictures, tmp_path):
+        new = draw_files(tmp_path / "new", range(50, 51))
+        before = rank(trained, [str(tmp_path / "new" / new[0])])
+        moved = trained.rename(tmp_path / "moved")
+        assert rank(moved, [str(tmp_path / "new" / new[0])]) == before
+
+    def test_undo_restores_the_features_before(self, trained, tuned, tmp_path):
+        before = Collection(trained).undo_finetuning(n_jobs=1)
+        assert before.pictures == len(names(trained))
+        summary = info(trained)
+        assert (summary.features, summary.finetuned) == ("pixels:4", None)
+        assert network_files(trained) == []
+        with pytest.raises(InputError, match="has no fine-tuned network; there is nothing to undo"):
+            Collection(trained).undo_finetuning(n_jobs=1)
+
+    def test_a_second_network_replaces_the_first_and_undo_leads_to_the_start(self, trained, tuned):
+        collection = Collection(trained)
+        collection.grade("001.png", 4)
+        second = finetune(trained)
+        assert second.features_before == tuned.network
+        assert info(trained).features == second.network != tuned.network
+        collection.undo_finetuning(n_jobs=1)
+        assert info(trained).features == "pixels:4"
+
+    def test_a_damaged_or_missing_network_is_named(self, trained, tuned, pictures, tmp_path):
+        new = tmp_path / "new" / draw_files(tmp_path / "new", range(50, 51))[0]
+        file = trained / tuned.network
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1] + b"x")
+        with pytest.raises(CollectionError, match=r"network-.*onnx is damaged.*--undo"):
+            rank(trained, [str(new)])
+        file.unlink()
+        with pytest.raises(CollectionError, match=r"network-.*onnx is missing.*--undo"):
+            rank(trained, [str(new)])
+        assert rank(trained, ["001.png"])[0].hits  # needs no network
+        Collection(trained).undo_finetuning(n_jobs=1)
+        assert rank(trained, [str(new)])[0].hits
+
+
+class TestError:
+    def test_a_better_network_is_adopted(self, tmp_path):
+        labels = write_stripes(tmp_path / "pictures", 60)
+        collection = Collection.create(tmp_path / "c", tmp_path / "pictures", labels, features="pixels:4", n_jobs=1)
+        with tiny_networks(steps=40):
+            report = collection.finetune(backbone="tiny", n_jobs=1)
+        assert report.adopted
+        assert report.error_after < 0.5 * report.error_before
+        assert collection.info().error == pytest.approx(report.error_after)
+        assert collection.info().features == report.network
+
+    def test_a_network_that_is_not_better_is_not(self, tmp_path):
+        labels = write_stripes(tmp_path / "pictures", 60)
+        collection = Collection.create(tmp_path / "c", tmp_path / "pictures", labels, features="hog:32", n_jobs=1)
+        before = content(tmp_path / "c")["pictures"], features_of(tmp_path / "c").tolist(), collection.rank("003.png")
+        with tiny_networks(steps=8):
+            report = collection.finetune(backbone="tiny", n_jobs=1)
+        assert not report.adopted
+        assert report.error_after >= report.error_before
+        after = content(tmp_path / "c")["pictures"], features_of(tmp_path / "c").tolist(), collection.rank("003.png")
+        assert after == before
+        assert network_files(tmp_path / "c") == []
+        assert rows(tmp_path / "c", "SELECT name FROM sqlite_master WHERE name LIKE 'staged%'") == []
+
+    def test_wrong_grades_are_not_confirmed(self, tmp_path):
+        labels = write_stripes(tmp_path / "pictures", 60)
+        wrong = {"004.png": 1, "011.png": 0}
+        given = {**labels, **wrong}
+        collection = Collection.create(tmp_path / "c", tmp_path / "pictures", given, features="pixels:4", n_jobs=1)
+        with tiny_networks(steps=60):
+            assert collection.finetune(backbone="tiny", n_jobs=1).adopted
+        for name in wrong:
+            assert collection.rank(name).grade == str(labels[name])
+
+
+class TestInterrupted:
+    def stop(self, step):
+        def progress(stage, done, total):
+            if stage.startswith("training") and done == step:
+                raise KeyboardInterrupt
+
+        return progress
+
+    def steps_of(self, directory, **options):
+        seen = []
+        report = finetune(
+            directory, progress=lambda s, done, total: seen.append(done) if "training" in s and total else 0, **options
+        )
+        return seen, report
+
+    def test_another_call_continues(self, trained, always_better, tmp_path):
+        other = shutil.copytree(trained, tmp_path / "other")
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(12))
+        assert info(trained).features == "pixels:4"
+        assert rank(trained, ["001.png"])[0].hits
+        seen, report = self.steps_of(trained)
+        assert seen == list(range(12, 25))  # from the checkpoint after 8 + 3
+        assert report.network == finetune(other).network
+        assert network_files(trained) == [report.network]
+
+    def test_grades_given_meanwhile_do_not_begin_anew(self, trained, always_better):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(12))
+        Collection(trained).grade("000.png", 3)
+        seen, report = self.steps_of(trained)
+        assert seen[0] == 12
+        assert report.pictures == info(trained).graded - 1
+
+    def test_other_options_begin_anew(self, trained, always_better):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(12))
+        seen, _ = self.steps_of(trained, flip=False)
+        assert seen[0] == 1
+
+    def test_a_removed_picture_begins_anew(self, trained, always_better):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(12))
+        Collection(trained).remove(["001.png"])
+        seen, report = self.steps_of(trained)
+        assert seen[0] == 1
+        assert report.pictures == info(trained).graded
+
+    def test_pictures_can_be_graded_while_a_network_is_trained(self, trained, always_better):
+        def progress(stage, done, total):
+            if stage.startswith("training") and done == 5:
+                Collection(trained).grade("000.png", 2)
+
+        finetune(trained, progress=progress)
+        assert Collection(trained).picture("000.png").grade == "2"
+
+    def test_one_run_at_a_time(self, trained, always_better):
+        def progress(stage, done, total):
+            if stage.startswith("training") and done == 5:
+                with pytest.raises(CollectionBusyError, match="finetuning is being written by process"):
+                    finetune(trained)
+
+        finetune(trained, progress=progress)
+
+    @pytest.mark.slow
+    def test_killed_at_any_write_the_old_features_answer_until_the_new_ones_do(self, trained, tmp_path):
+        labels = write_stripes(tmp_path / "pictures", 40)
+        Collection.create(tmp_path / "c", tmp_path / "pictures", labels, features="pixels:4", n_jobs=1)
+        whole = shutil.copytree(tmp_path / "c", tmp_path / "whole")
+        done, count = Child(call_and_die, 0, "finetune", whole).end()
+        assert done == "done"
+        old, new = (rank(collection, ["005.png"]) for collection in (tmp_path / "c", whole))
+        results = []
+        for write in (*np.linspace(1, count - 15, 6).astype(int), *range(count - 14, count + 1, 2)):
+            collection = shutil.copytree(tmp_path / "c", tmp_path / str(write))
+            assert Child(call_and_die, write, "finetune", collection).was_killed
+            assert rows(collection, "PRAGMA integrity_check") == [("ok",)]
+            results.append(rank(collection, ["005.png"]))
+            duration_of(call, "finetune", collection)
+            assert rank(collection, ["005.png"]) in (old, new)
+            assert "finetuning" not in network_files(collection)
+        assert old in results
+        assert all(result in (old, new) for result in results)
+
+
+class TestBadInput:
+    def test_an_untrained_collection(self, tmp_path):
+        with pytest.raises(CollectionError, match="is not a collection"):
+            finetune(tmp_path)
+
+    def test_missing_pictures(self, trained, pictures):
+        (pictures / "003.png").unlink()
+        with pytest.raises(BadPicturesError, match="1 picture cannot be read again; restore the files") as caught:
+            finetune(trained)
+        assert [bad.name for bad in caught.value.bad] == ["003.png"]
+        assert network_files(trained) == []
+
+    def test_a_broken_picture(self, trained, pictures):
+        (pictures / "003.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+        with pytest.raises(InputError, match=r"003\.png is cut off"):
+            finetune(trained)
+        assert info(trained).features == "pixels:4"
+
+    def test_few_pictures(self, tmp_path):
+        drawn = draw_files(tmp_path / "pictures", range(4))
+        grades = write_grades(tmp_path / "grades.csv", drawn)
+        fit(tmp_path / "pictures", tmp_path / "c", labels=grades, features="pixels:2", n_jobs=1)
+        with pytest.raises(InputError, match="4 graded images are too few to train a network: 10 are the least"):
+            finetune(tmp_path / "c")
+        assert network_files(tmp_path / "c") == []
+
+    def test_an_unknown_backbone(self, trained):
+        with pytest.raises(InputError, match="there is no backbone 'alexnet'; there are efficientnet-lite0"):
+            Collection(trained).finetune(backbone="alexnet")
+        assert network_files(trained) == []
+
+    def test_files_of_others_stay(self, trained, always_better):
+        for name in ("network-card.md", "network-0123456789abcdef.onnx", "finetuning-notes.txt"):
+            (trained / name).write_text("mine")
+        (trained / "finetuning").mkdir()
+        (trained / "finetuning" / "mine.txt").write_text("mine")
+        finetune(trained)
+        Collection(trained).undo_finetuning(n_jobs=1)
+        for name in ("network-card.md", "network-0123456789abcdef.onnx", "finetuning-notes.txt", "finetuning/mine.txt"):
+            assert (trained / name).read_text() == "mine"
+
+
+def test_the_card_is_in_the_network(trained, always_better):
+    import onnx
+
+    report = finetune(trained)
+    metadata = {entry.key: entry.value for entry in onnx.load(trained / report.network).metadata_props}
+    assert json.loads(metadata["ordrank.card"]) == info(trained).finetuned
