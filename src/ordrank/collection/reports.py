@@ -19,6 +19,7 @@ FEW_PICTURES = 10  # of a grade: too few to learn it from
 # fruits, two fifths of which had random grades, it was 20 % too small with 30, 8 % with 60 and 5 % with 120 of them.
 # With right grades it was not.
 FEW_GRADED = 100
+_ENOUGH_TO_FINETUNE = 300
 
 
 @dataclass(frozen=True)
@@ -397,4 +398,6 @@ def advice_for(counts: dict[str, int], features: str) -> str:
         )
     if counts[rare] < FEW_PICTURES:
         return f"grade more pictures of grade {rare}, of which there are {counts[rare]}"
+    if total >= _ENOUGH_TO_FINETUNE and not features.startswith("network-"):
+        return "fine-tune a network on these grades with `ordrank finetune`"
     return "check the grades with `ordrank doctor`, and grade more pictures"
