@@ -112,6 +112,17 @@ class TestAdopted:
         assert rank(trained, [str(new)])[0].hits
 
 
+def test_many_ungraded_pictures_are_read_in_processes(tmp_path, always_better):
+    # Forked from a process in which PyTorch has started its threads.
+    drawn = draw_files(tmp_path / "pictures", range(130))
+    grades = write_grades(tmp_path / "grades.csv", drawn[:30])
+    fit(tmp_path / "pictures", tmp_path / "c", labels=grades, features="pixels:2", n_jobs=1)
+    with tiny_networks(steps=4):
+        report = Collection(tmp_path / "c").finetune(backbone="tiny", n_jobs=2)
+    assert info(tmp_path / "c").features == report.network
+    assert len(features_of(tmp_path / "c")) == 130
+
+
 class TestError:
     def test_a_better_network_is_adopted(self, tmp_path):
         labels = write_stripes(tmp_path / "pictures", 60)
