@@ -79,6 +79,24 @@ class TestAdopted:
         moved = trained.rename(tmp_path / "moved")
         assert rank(moved, [str(tmp_path / "new" / new[0])]) == before
 
+    @pytest.mark.parametrize("change", ["touched", "moved", "added"])
+    def test_files_that_have_only_moved_keep_the_features_of_held_out_pictures(
+        self, trained, tuned, pictures, tmp_path, change
+    ):
+        before, results = features_of(trained), rank(trained, ["001.png"])
+        if change == "moved":
+            pictures = pictures.rename(tmp_path / "elsewhere")
+        elif change == "added":
+            pictures = shutil.copytree(pictures, tmp_path / "copy")
+        for file in pictures.iterdir():
+            file.touch()
+        if change == "added":
+            add(trained, pictures, n_jobs=1)
+            assert rank(trained, ["001.png"]) == results
+        else:
+            fit(pictures, trained, n_jobs=1)
+        np.testing.assert_array_equal(features_of(trained), before)
+
     def test_undo_restores_the_features_before(self, trained, tuned, tmp_path):
         before = Collection(trained).undo_finetuning(n_jobs=1)
         assert before.pictures == len(names(trained))
@@ -93,6 +111,7 @@ class TestAdopted:
         collection.grade("001.png", 4)
         second = finetune(trained)
         assert second.features_before == tuned.network
+        assert second.undone_to == "pixels:4"
         assert info(trained).features == second.network != tuned.network
         collection.undo_finetuning(n_jobs=1)
         assert info(trained).features == "pixels:4"
@@ -191,6 +210,35 @@ class TestInterrupted:
         seen, report = self.steps_of(trained)
         assert seen[0] == 12
         assert report.pictures == info(trained).graded - 1
+
+    def test_wrong_options_leave_the_run_as_it_is(self, trained, always_better):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(12))
+        for wrong in ({"backbone": "alexnet"}, {"backbone": "efficientnet-lite0", "image_size": 3}):
+            with pytest.raises(InputError):
+                Collection(trained).finetune(**wrong)
+        seen, _ = self.steps_of(trained)
+        assert seen[0] == 12
+
+    def test_a_run_is_continued_after_a_failure_that_passes(self, trained, always_better, pictures):
+        def progress(stage, done, total):
+            if stage.startswith("training") and done == 24:  # the last
+                (pictures / "003.png").rename(pictures / "away")
+
+        with pytest.raises(InputError, match=r"003\.png cannot be read"):
+            finetune(trained, progress=progress)
+        (pictures / "away").rename(pictures / "003.png")
+        seen, report = self.steps_of(trained)
+        assert (seen, report.adopted) == ([], True)
+
+    def test_files_of_interrupted_writes_are_deleted(self, trained, always_better):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(12))
+        for name in (".network-1.pt.0123", ".run.json.0123", ".plan.json.0123"):
+            (trained / "finetuning" / name).write_text("part")
+        assert network_files(trained) == ["finetuning"]
+        assert network_files(trained) != [finetune(trained).network]
+        assert "finetuning" not in network_files(trained)
 
     def test_other_options_begin_anew(self, trained, always_better):
         with pytest.raises(KeyboardInterrupt):

@@ -1,5 +1,7 @@
 """OrdinalNetwork on drawn fruit, with a small untrained network of timm's in place of a pretrained one."""
 
+import errno
+import io
 import signal
 import subprocess
 import sys
@@ -290,6 +292,18 @@ network.OrdinalNetwork(steps=14, checkpoints={str(folder)!r}, progress=kill).fit
         OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
         assert [file.name for file in tmp_path.iterdir()] == ["network-card.md"]
 
+    def test_a_full_disk_is_an_error_of_the_system(self, tiny, fruit, tmp_path, monkeypatch):
+        class FullDisk(io.BytesIO):
+            def write(self, data):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        opened = Path.open
+        monkeypatch.setattr(
+            Path, "open", lambda path, mode="r": FullDisk() if "network-0.pt" in path.name else opened(path, mode)
+        )
+        with pytest.raises(OSError, match="No space left on device"):
+            OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
+
     @pytest.mark.parametrize("content", [b"", b"damaged"])
     def test_a_damaged_checkpoint_is_named(self, tiny, fruit, tmp_path, content):
         file = tmp_path / "network-0.pt"
@@ -353,7 +367,7 @@ class TestErrors:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
         monkeypatch.setattr("ordrank.deep.training._loss", fail)
-        with pytest.raises(InputError, match=r"memory of this machine is too small.*smaller batch size or image size"):
+        with pytest.raises(InputError, match=r"memory of this machine is too small.*choose a smaller image size"):
             OrdinalNetwork(steps=2).fit(*fruit)
 
 

@@ -166,8 +166,9 @@ def finetune(
 ) -> None:
     """Train a pretrained network on the grades of a collection, and use its features if they are better.
 
-    Needs PyTorch (the extra deep). Errors before and after are those of pictures that were held out. The collection can
-    be used meanwhile, keeps its model until the new one is better, and an interrupted run continues where it stopped.
+    Needs the extras deep and photos. Errors before and after are those of pictures that were held out. The collection
+    can be used meanwhile, keeps its model unless the new one is better, and an interrupted run continues where it
+    stopped.
     """
     with plain_errors(RESUMABLE):
         from ordrank.collection.collection import Collection

@@ -64,13 +64,13 @@ def show_finetune(screen: Screen, collection: str, report: FinetuneReport) -> No
         {
             "error before": f"{report.error_before:.3g} mean absolute error with {report.features_before}",
             "error after": f"{report.error_after:.3g}, {100 * change:+.0f} %; of pictures held out of the training",
-            "network": f"{report.network}, the mean of {pluralize(report.networks, 'network')}",
+            "network": f"{report.network or 'deleted'}, the mean of {pluralize(report.networks, 'network')}",
             "trained": f"on {pluralize(report.pictures, 'picture')}, {report.steps} batches each, in "
             f"{format_duration(report.seconds)}",
         }
     )
     if report.adopted:
-        screen.print(f"`ordrank finetune {collection} --undo` returns to {report.features_before}")
+        screen.print(f"`ordrank finetune {collection} --undo` returns to {report.undone_to}")
 
 
 def feature_facts(choice: FeatureChoice | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -35,6 +35,7 @@ from ordrank.errors import BadPicturesError, InputError
 
 if TYPE_CHECKING:
     from ordrank.deep import OrdinalNetwork
+    from ordrank.deep.checkpoints import Checkpoints
 
 _WORK = "finetuning"  # folder of what an interrupted run has trained
 _RUN = "run.json"
@@ -71,7 +72,6 @@ class _Settings:
 class _Sample:
     """A graded picture that a run trains on."""
 
-    id: int
     sha256: str
     path: str
     grade: float
@@ -99,10 +99,11 @@ def finetune_collection(
 ) -> FinetuneReport:
     """Train a network on the graded pictures, and use its features if they are better; see :meth:`Collection.finetune`.
 
-    The collection can be read and graded meanwhile: it is locked only while its features are replaced.
+    The collection can be read meanwhile, and graded but for the end, when other pictures are read and it is trained.
     """
     try:
         from ordrank.deep import OrdinalNetwork
+        from ordrank.deep.checkpoints import Checkpoints
     except ImportError as error:
         raise InputError(str(error)) from None
     settings, begin = _Settings(backbone, device, minutes, image_size, flip), time.perf_counter()
@@ -112,20 +113,28 @@ def finetune_collection(
         rows = store.rows()
     _check_present(rows)
     with _work_folder(directory) as work:
-        samples = _continued(work, settings, rows)
         network = OrdinalNetwork(**asdict(settings), checkpoints=work, progress=progress)
+        network.check_export()  # before hours of training, and before another run is forgotten
+        checkpoints = Checkpoints(work, network.n_folds)
+        samples = _continued(work, settings, rows)
         if samples is None:
             samples = _samples(rows)
-            network.delete_checkpoints()  # of other grades or settings
+            if checkpoints.exist():
+                progress("beginning anew: an interrupted run had other options or pictures", 0, 0)
+            checkpoints.delete()
+        elif checkpoints.exist():
+            counted = pluralize(len(samples), "picture")
+            progress(f"continuing an interrupted run with {counted}, and the grades they had then", 0, 0)
         _remember(work, settings, samples)
         files = _files(samples)
         try:
             network.fit_networks(files.graded, files.grades, files.groups)
-        except InputError:  # which another call would meet again
-            _forget(work, network)
+        except InputError:
+            if not checkpoints.exist():  # nothing that another call could continue with
+                _forget(work, checkpoints)
             raise
         report = _adopt_if_better(directory, network, samples, begin, n_jobs, progress)
-        _forget(work, network)
+        _forget(work, checkpoints)
     return report
 
 
@@ -150,10 +159,11 @@ def _adopt_if_better(
     progress: Progress,
 ) -> FinetuneReport:
     """Give the collection the features of a network and train it on them, if its held-out error is lower then."""
+    card = _card(network, samples)
+    content = network.backbone_to_onnx({_CARD: json.dumps(card)})
     with write_store(directory, timeout=_PATIENCE) as store:
         features_before, replaced = store.header.extractor, {store.header.extractor}
-        card = _card(network, samples)
-        content = network.backbone_to_onnx({_CARD: json.dumps(card)})
+        original = (store.note(_FEATURES_BEFORE) if is_network_name(features_before) else None) or features_before
         error_before = _held_out_error(store, progress)
         extractor = write_network(store, content)
         _stage(store, extractor, network.features_, samples)
@@ -161,7 +171,6 @@ def _adopt_if_better(
         error_after = _held_out_error(store, progress)
         is_better = error_after < error_before
         if is_better:
-            original = (store.note(_FEATURES_BEFORE) if is_network_name(features_before) else None) or features_before
             train_store(store, None, progress, {_FEATURES_BEFORE: original, FINETUNED: json.dumps(card)})
         else:
             staged_features.discard(store)
@@ -172,7 +181,8 @@ def _adopt_if_better(
             error_before=error_before,
             error_after=error_after,
             features_before=features_before,
-            network=extractor.name,
+            undone_to=original,
+            network=extractor.name if is_better else None,
             pictures=len(samples),
             networks=len(network.losses_),
             steps=len(network.losses_[0]),
@@ -185,8 +195,8 @@ def _stage(
 ) -> None:
     """Stage the features that the pictures have in the network that has not seen them."""
     staged_features.begin(store, extractor)
-    contents = {row.id: content_sha256(row.sha256) for row in store.rows()}
-    known = {s.id: row for s, row in zip(samples, features, strict=True) if contents.get(s.id) == s.sha256}
+    ids = {content_sha256(row.sha256): row.id for row in store.rows()}
+    known = {ids[s.sha256]: row for s, row in zip(samples, features, strict=True) if s.sha256 in ids}
     staged_features.put(store, known)
 
 
@@ -230,9 +240,7 @@ def _card(network: OrdinalNetwork, samples: Sequence[_Sample]) -> dict[str, Any]
 
 def _samples(rows: Sequence[ImageRow]) -> list[_Sample]:
     return [
-        _Sample(row.id, content_sha256(row.sha256), row.path, row.grade, row.group)
-        for row in rows
-        if row.grade is not None
+        _Sample(content_sha256(row.sha256), row.path, row.grade, row.group) for row in rows if row.grade is not None
     ]
 
 
@@ -260,10 +268,11 @@ def _work_folder(directory: Path) -> Iterator[Path]:
                     work.rmdir()
 
 
-def _forget(work: Path, network: OrdinalNetwork) -> None:
-    """Delete what another call would continue with."""
-    network.delete_checkpoints()
-    (work / _RUN).unlink()
+def _forget(work: Path, checkpoints: Checkpoints) -> None:
+    """Delete what another call would continue with: first the list of pictures, which alone would begin anew."""
+    for file in (work / _RUN, *work.glob(f".{_RUN}.*")):
+        file.unlink(missing_ok=True)
+    checkpoints.delete()
 
 
 def _remember(work: Path, settings: _Settings, samples: Sequence[_Sample]) -> None:
@@ -279,5 +288,7 @@ def _continued(work: Path, settings: _Settings, rows: Sequence[ImageRow]) -> lis
         is_same = run["settings"] == asdict(settings)
     except (OSError, ValueError, KeyError, TypeError):  # none, or none of ours
         return None
-    present = {(row.id, content_sha256(row.sha256), row.path) for row in rows}
-    return samples if is_same and all((s.id, s.sha256, s.path) in present for s in samples) else None
+    paths = {content_sha256(row.sha256): row.path for row in rows}
+    if not is_same or not all(sample.sha256 in paths for sample in samples):
+        return None
+    return [replace(sample, path=paths[sample.sha256]) for sample in samples]

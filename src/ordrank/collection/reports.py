@@ -126,9 +126,10 @@ class FinetuneReport:
     error_before, error_after : float
         Leave-one-out mean absolute error of the graded pictures with the features before, and with those of the
         network; each picture has those of a network that was trained without it, and without its group.
-    features_before : str
-    network : str
-        File of the network in the collection.
+    features_before, undone_to : str
+        Features that the collection had, and those that undoing leads to: without any fine-tuned network.
+    network : str or None
+        File of the network in the collection, if it was adopted.
     pictures, networks, steps : int
         Graded pictures, networks that were trained and averaged, and batches of each.
     seconds : float
@@ -139,7 +140,8 @@ class FinetuneReport:
     error_before: float
     error_after: float
     features_before: str
-    network: str
+    undone_to: str
+    network: str | None
     pictures: int
     networks: int
     steps: int

@@ -48,7 +48,7 @@ def adopt(cursor: sqlite3.Cursor, header: Header) -> None:
     """Replace the features of all pictures by the staged ones, which ``header`` describes."""
     cursor.execute("DELETE FROM features")
     cursor.execute(f"INSERT INTO features SELECT id, vector FROM {TABLE}")
-    _forget(cursor)
+    _drop(cursor)
     settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
     write_meta(cursor, settings)
 
@@ -63,10 +63,16 @@ def adopt_untrained(store: Store) -> None:
 def discard(store: Store) -> None:
     """Forget the staged features: the store reads the present ones again."""
     with store.transaction(counted=False) as cursor:
-        _forget(cursor)
+        _drop(cursor)
     store.read_header()
 
 
-def _forget(cursor: sqlite3.Cursor) -> None:
+def forget(cursor: sqlite3.Cursor, picture: int) -> None:
+    """Forget the staged features of a picture whose content has changed, if there are any."""
+    if cursor.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone() is not None:
+        cursor.execute(f"DELETE FROM {TABLE} WHERE id = ?", (picture,))
+
+
+def _drop(cursor: sqlite3.Cursor) -> None:
     cursor.execute(f"DROP TABLE {TABLE}")
     cursor.execute("DELETE FROM meta WHERE key = ?", (_FINGERPRINT,))

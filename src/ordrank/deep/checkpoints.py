@@ -48,8 +48,13 @@ class Checkpoints:
         """Delete these files, and the folder if nothing else is in it."""
         if self._directory is None:
             return
-        for file in (self._directory / _PLAN, *map(self.file, range(self._n_networks))):
-            assert file is not None
-            file.unlink(missing_ok=True)
+        for name in (_PLAN, *(f"network-{number}.pt" for number in range(self._n_networks))):
+            for file in (self._directory / name, *self._directory.glob(f".{name}.*")):  # also of interrupted writes
+                file.unlink(missing_ok=True)
         with suppress(OSError):  # other files
             self._directory.rmdir()
+
+    def exist(self) -> bool:
+        """Return whether a network, or a part of its training, is there to continue with."""
+        files = map(self.file, range(self._n_networks))
+        return any(file is not None and file.exists() for file in files)

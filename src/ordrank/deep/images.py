@@ -76,28 +76,28 @@ def augment(
     Each n / ``n_alike`` pictures in a row are varied as those before them.
     """
     n = len(pictures)
-
-    def draw(reach: float) -> Tensor:
-        numbers = torch.rand(n // n_alike, generator=generator).repeat(n_alike)
-        return (2 * reach * (numbers - 0.5)).to(pictures.device)
-
-    zoom, angle = preprocessing.crop_fraction * (1 + draw(_ZOOM)), draw(_ROTATION)
-    mirror = torch.where(draw(1.0) > 0, 1.0, -1.0) if flip else torch.ones(n, device=pictures.device)
+    reach = torch.tensor([_ZOOM, _ROTATION, _SHIFT, _SHIFT, _LIGHT, _LIGHT, 1.0])
+    drawn = (2 * reach * (torch.rand(n // n_alike, len(reach), generator=generator) - 0.5)).repeat(n_alike, 1)
+    if pictures.is_cuda:
+        drawn = drawn.pin_memory().to(pictures.device, non_blocking=True)
+    zoom, angle, right, down, contrast, brightness, side = drawn.T
+    zoom = preprocessing.crop_fraction * (1 + zoom)
+    mirror = torch.where(side > 0, 1.0, -1.0) if flip else torch.ones_like(side)
     rows = [
-        torch.stack([zoom * mirror * angle.cos(), -zoom * angle.sin(), draw(_SHIFT)], 1),
-        torch.stack([zoom * mirror * angle.sin(), zoom * angle.cos(), draw(_SHIFT)], 1),
+        torch.stack([zoom * mirror * angle.cos(), -zoom * angle.sin(), right], 1),
+        torch.stack([zoom * mirror * angle.sin(), zoom * angle.cos(), down], 1),
     ]
     grid = affine_grid(torch.stack(rows, 1), [n, 3, preprocessing.size, preprocessing.size], align_corners=False)
     values = grid_sample(pictures.float(), grid, mode="bilinear", padding_mode="reflection", align_corners=False)
-    gain, mean = (1 + draw(_LIGHT))[:, None, None, None], values.mean((1, 2, 3), keepdim=True)
-    values = (values - mean) * gain + mean * (1 + draw(_LIGHT))[:, None, None, None]
+    mean = values.mean((1, 2, 3), keepdim=True)
+    values = (values - mean) * (1 + contrast[:, None, None, None]) + mean * (1 + brightness[:, None, None, None])
     return normalize(values.clamp(0, 255), preprocessing)
 
 
 def normalize(values: Tensor, preprocessing: Preprocessing) -> Tensor:
     """Return ``(values / scale - mean) / std`` of pictures (n, 3, height, width)."""
-    mean, std = (
-        torch.tensor(numbers, dtype=torch.float32, device=values.device)[:, None, None]
-        for numbers in (preprocessing.mean, preprocessing.std)
-    )
-    return (values / preprocessing.scale - mean) / std
+    channels = [
+        (values[:, i] / preprocessing.scale - mean) / std
+        for i, (mean, std) in enumerate(zip(preprocessing.mean, preprocessing.std, strict=True))
+    ]
+    return torch.stack(channels, 1)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -14,27 +12,34 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import Tensor
 
 from ordrank._format import format_duration, pluralize
 from ordrank._protocols import FloatArray, GradedPictures, IntArray, Progress, no_progress
 from ordrank.deep.backbones import Backbone, load_backbone
 from ordrank.deep.checkpoints import Checkpoints
 from ordrank.deep.images import read_chunks, to_tensor
+from ordrank.deep.initialization import neighbor_table, unfitted_model, with_ridge_layer
 from ordrank.deep.losses import LOSSES, make_loss
-from ordrank.deep.training import TIMED_STEPS, Model, Schedule, TrainingSet, average, seconds_per_step, train
-from ordrank.errors import InputError, NeighborsCappedWarning
+from ordrank.deep.training import (
+    TIMED_STEPS,
+    Model,
+    Schedule,
+    TrainingSet,
+    average,
+    memory_errors,
+    seconds_per_step,
+    train,
+)
+from ordrank.errors import InputError
 from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.estimators._validation import check_choice, check_flag, check_groups, check_integer, check_number
 from ordrank.estimators.ranker import OrdinalRanker
 from ordrank.features._runtimes import check_torch_device, run_module
 from ordrank.features.onnx_graph import write_graph
-from ordrank.neighbors import target_neighbors
 
-_RIDGES = np.logspace(-4, 2, 13)  # of features whose mean square norm is 1
 _MIN_STEPS, _MAX_STEPS, _EPOCHS = 100, 1000, 20
 _MIN_IMAGES = 10
 
@@ -189,14 +194,14 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         backbone = load_backbone(self.backbone, self.image_size)
         backbone.module.eval().to(self.device, memory_format=torch.channels_last)
         pictures, frozen = self._read(images, backbone)
-        model = _unfitted_model(backbone, make_loss(self.loss, labels.distinct, labels.index), frozen)
+        model = unfitted_model(backbone, make_loss(self.loss, labels.distinct, labels.index), frozen)
         index = torch.from_numpy(labels.index).to(self.device)
         starts = []
         for rows, _ in folds:
-            neighbors, distances = _neighbor_table(frozen[rows], labels.index[rows], self.n_neighbors)
+            neighbors, distances = neighbor_table(frozen[rows], labels.index[rows], self.n_neighbors)
             unit = float(distances.mean()) or 1.0
             data = TrainingSet(pictures, index, rows, neighbors, distances, unit)
-            starts.append((_with_ridge_layer(model, frozen[rows], labels.index[rows]), data))
+            starts.append((with_ridge_layer(model, frozen[rows], labels.index[rows]), data))
         self._labels, self._preprocessing, self._n_features = labels, backbone.preprocessing, backbone.dim
         checkpoints = Checkpoints(self.checkpoints, self.n_folds)
         self.losses_ = self._train(starts, checkpoints)
@@ -204,9 +209,13 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         self.features_ = self._held_out_features(images, [model for model, _ in starts], folds)
         return checkpoints
 
-    def delete_checkpoints(self) -> None:
-        """Delete what an interrupted fit has left in the folder ``checkpoints``, so that the next one begins anew."""
-        Checkpoints(self.checkpoints, self.n_folds).delete()
+    def check_export(self) -> None:
+        """Raise InputError if the backbone cannot be written in the ONNX format, before it is trained for long."""
+        from ordrank.deep.onnx_export import export_backbone
+
+        self._check_parameters()
+        backbone = load_backbone(self.backbone, self.image_size)
+        export_backbone(self.backbone, backbone.module, backbone.preprocessing, {})
 
     def transform(self, images: Images) -> NDArray[np.float32]:
         """Return the features of pictures by the averaged network, float32 (n, n_features)."""
@@ -347,12 +356,17 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
 
     def _read(self, images: Images, backbone: Backbone) -> tuple[Tensor, FloatArray]:
         """Return pictures as a tensor on the device, and their features before training."""
-        stage, tensors, features = "reading pictures", [], []
-        for chunk in read_chunks(images, backbone.preprocessing.side):
-            tensors.append(to_tensor(chunk, backbone.preprocessing))
-            features.append(run_module(backbone.module, chunk, backbone.preprocessing))
-            self.progress(stage, sum(map(len, features)), len(images))
-        return torch.cat(tensors).to(self.device), np.concatenate(features).astype(np.float64)
+        n, side, done = len(images), backbone.preprocessing.side, 0
+        features = np.empty((n, backbone.dim))
+        with memory_errors(self.device):
+            pictures = torch.empty((n, 3, side, side), dtype=torch.uint8, device=self.device)
+        for chunk in read_chunks(images, side):
+            rows = slice(done, done + len(chunk))
+            pictures[rows] = to_tensor(chunk, backbone.preprocessing).to(self.device)
+            features[rows] = run_module(backbone.module, chunk, backbone.preprocessing)
+            done += len(chunk)
+            self.progress("reading pictures", done, n)
+        return pictures, features
 
     def _held_out_features(
         self, images: Images, models: Sequence[Model], folds: Sequence[tuple[IntArray, IntArray]]
@@ -376,41 +390,3 @@ def _check_labels(images: Images, y: ArrayLike | None) -> OrdinalLabels:
     if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
         raise InputError("y holds missing or infinite labels; remove these images")
     return ordinal_labels(values, names)
-
-
-def _unfitted_model(backbone: Backbone, loss: Any, frozen: FloatArray) -> Model:
-    """Return the model before its linear map is fitted; features are scaled to a mean square norm of 1."""
-    mean = frozen.mean(axis=0)
-    scale = float(np.sqrt(((frozen - mean) ** 2).sum(axis=1).mean())) or 1.0
-    layer = nn.Linear(frozen.shape[1], loss.targets.shape[1])
-    return Model(backbone.module, layer, loss, torch.tensor(mean, dtype=torch.float32), scale)
-
-
-def _with_ridge_layer(model: Model, frozen: FloatArray, label_index: IntArray) -> Model:
-    """Return a copy whose linear map is a ridge regression of the targets on the pretrained features."""
-    model = copy.deepcopy(model)
-    X = (frozen - model.mean.numpy()) / model.scale
-    ridge = RidgeCV(alphas=_RIDGES).fit(X, model.loss.targets.numpy()[label_index])
-    with torch.no_grad():
-        model.layer.weight.copy_(torch.from_numpy(np.reshape(ridge.coef_, model.layer.weight.shape)))
-        model.layer.bias.copy_(torch.from_numpy(np.reshape(ridge.intercept_, model.layer.bias.shape)))
-    return model
-
-
-def _neighbor_table(
-    frozen: FloatArray, label_index: IntArray, n_neighbors: int
-) -> tuple[IntArray, NDArray[np.float32]]:
-    """Return target neighbours (n, K) and squared distances (n, K).
-
-    Rows of labels with few samples repeat their neighbours; a sample without any is its own.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NeighborsCappedWarning)
-        pairs = target_neighbors(frozen, label_index, n_neighbors)
-    counts = np.bincount(pairs.first, minlength=len(frozen))
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    column = np.arange(n_neighbors) % np.maximum(counts, 1)[:, None]
-    has_any = (counts > 0)[:, None]
-    position = np.where(has_any, starts[:, None] + column, 0)
-    neighbors = np.where(has_any, pairs.second[position], np.arange(len(frozen))[:, None])
-    return neighbors, np.where(has_any, pairs.squared_distances[position], 1.0).astype(np.float32)

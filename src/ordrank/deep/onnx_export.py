@@ -14,7 +14,7 @@ from ordrank.errors import InputError
 from ordrank.estimators._onnx_graph import append_ranker, ranker_metadata
 from ordrank.estimators.ranker import OrdinalRanker
 from ordrank.features.efficientnet import build_network
-from ordrank.features.onnx_graph import OnnxGraph, check_size
+from ordrank.features.onnx_graph import OnnxGraph, check_size, import_onnx
 from ordrank.features.preprocessing import METADATA_KEY, Preprocessing
 from ordrank.features.preprocessing_graph import append_preprocessing
 from ordrank.features.pretrained import PRETRAINED
@@ -37,8 +37,7 @@ def export_backbone(name: str, module: nn.Module, preprocessing: Preprocessing, 
     metadata : mapping from str to str
         Stored there too.
     """
-    import onnx
-
+    onnx = import_onnx("a fine-tuned network")
     model = _backbone_model(name, module, preprocessing)
     onnx.helper.set_model_props(model, {METADATA_KEY: preprocessing.to_json(), **metadata})
     serialized: bytes = model.SerializeToString()
@@ -105,5 +104,8 @@ def _export(module: nn.Module, size: int) -> Any:
         )
     except ImportError as error:
         raise InputError(f"PyTorch needs onnxscript to write an ONNX file: pip install onnxscript ({error})") from error
+    except Exception as error:  # its exporter raises anything for what it does not know
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"PyTorch cannot write this network in the ONNX format: {reason}") from error
     program.save(stream)
     return onnx.load_from_string(stream.getvalue())

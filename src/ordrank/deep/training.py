@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -135,19 +136,19 @@ def train(
     progress : callable, optional
         Called with the number of steps done.
     """
+    model.to(device)
     groups = [
         {"params": list(model.backbone.parameters()), "lr": schedule.backbone_rate},
         {"params": [*model.layer.parameters(), *model.loss.parameters()], "lr": schedule.head_rate},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=_WEIGHT_DECAY)
     rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: one_cycle(step, schedule.steps))
-    state = _State(model, optimizer, rates, _fingerprint(model, data, schedule))
-    losses = state.load(checkpoint, device) if checkpoint is not None and checkpoint.exists() else []
-    model.to(device)
+    state = None if checkpoint is None else _State(model, optimizer, rates, _fingerprint(model, data, schedule))
+    losses = state.load(checkpoint) if state is not None and checkpoint is not None and checkpoint.exists() else []
     _train_mode(model)
     recent = list[Tensor]()
     # Deterministic algorithms: the same seed gives the same network.
-    with _memory_errors(device), torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+    with memory_errors(device), torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
         for step in range(len(losses), schedule.steps):
             # Seeded by the step, so that a run that is continued draws what it would have drawn.
             rng = np.random.default_rng([schedule.seed, step])
@@ -163,7 +164,7 @@ def train(
             if is_saved or done % _CHECK_EVERY == 0:
                 losses += _finite(recent, done)
                 recent.clear()
-            if is_saved and checkpoint is not None:
+            if is_saved and state is not None and checkpoint is not None:
                 state.save(checkpoint, losses)
             if progress is not None:
                 progress(done)
@@ -190,12 +191,12 @@ def _finite(losses: Sequence[Tensor], step: int) -> list[float]:
     """Return losses as numbers; raise InputError if they are none."""
     values = [float(value) for value in losses]
     if not all(map(math.isfinite, values)):
-        raise InputError(f"training diverged before step {step}: lower the learning rates")
+        raise InputError(f"training diverged before step {step}; with lower learning rates it might not")
     return values
 
 
 @contextmanager
-def _memory_errors(device: str) -> Iterator[None]:
+def memory_errors(device: str) -> Iterator[None]:
     """Raise InputError if the memory does not suffice."""
     try:
         yield
@@ -204,7 +205,7 @@ def _memory_errors(device: str) -> Iterator[None]:
             raise
         where = "the GPU" if device == "cuda" else "this machine"
         raise InputError(
-            f"the memory of {where} is too small to train this network: choose a smaller batch size or image size"
+            f"the memory of {where} is too small to train this network: choose a smaller image size or another network"
         ) from error
 
 
@@ -236,20 +237,31 @@ def _loss(
     anchors = rng.choice(n, min(n, schedule.batch_size - n_pairs), replace=False)
     chosen = rng.integers(data.neighbors.shape[1], size=len(anchors))
     others = data.neighbors[anchors, chosen] if n_pairs else anchors[:0]
-    batch = torch.from_numpy(data.rows[np.concatenate([anchors, others])]).to(device)
+    batch = _send(data.rows[np.concatenate([anchors, others])], device)
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     # The pictures of a pair are varied alike: otherwise their distance would be that of the variations.
     pictures = augment(data.pictures[batch], preprocessing, generator, flip=schedule.flip, n_alike=2 if n_pairs else 1)
-    with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+    with torch.autocast(device, torch.bfloat16, enabled=_has_bfloat16(device)):
         features = model.backbone(pictures.to(memory_format=torch.channels_last)).float()
     loss = model.loss_of(features, data.label_index[batch])
-    if n_pairs:
-        distances = torch.from_numpy(data.distances[anchors, chosen]).to(device)
-        has_neighbor = torch.from_numpy(others != anchors).to(device)
-        pairs = features[: len(anchors)][has_neighbor], features[len(anchors) :][has_neighbor]
-        if has_neighbor.any():
-            loss = loss + schedule.locality * local_loss(*pairs, distances[has_neighbor], data.unit)
+    if n_pairs and (kept := np.flatnonzero(others != anchors)).size:
+        distances = _send(data.distances[anchors, chosen][kept], device)
+        first = _send(kept, device)
+        pairs = features[first], features[first + len(anchors)]
+        loss = loss + schedule.locality * local_loss(*pairs, distances, data.unit)
     return loss
+
+
+def _send(values: NDArray[Any], device: str) -> Tensor:
+    """Return a tensor on the device without waiting for what the device is doing."""
+    tensor = torch.from_numpy(values)
+    return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
+
+
+@lru_cache
+def _has_bfloat16(device: str) -> bool:
+    """Return whether a GPU computes with bfloat16 itself; emulation is slower than float32."""
+    return device == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def _fingerprint(model: Model, data: TrainingSet, schedule: Schedule) -> str:
@@ -271,13 +283,15 @@ class _State:
 
     def save(self, file: Path, losses: list[float]) -> None:
         states = {name: part.state_dict() for name, part in self._parts.items()}
-        with replace_when_complete(file) as temporary:
-            torch.save({**states, "losses": losses, "fingerprint": self._fingerprint}, temporary)
+        # Through a stream: PyTorch's own writer does not say that a disk is full.
+        with replace_when_complete(file) as temporary, temporary.open("wb") as stream:
+            torch.save({**states, "losses": losses, "fingerprint": self._fingerprint}, stream)
 
-    def load(self, file: Path, device: str) -> list[float]:
+    def load(self, file: Path) -> list[float]:
         """Restore the state and return the losses so far; raise InputError if it is that of another run."""
         try:
-            states = torch.load(file, map_location=device, weights_only=True)
+            # On the CPU: the counters of steps stay there, and the rest is moved to where it belongs.
+            states = torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise InputError(f"{file} cannot be read as a checkpoint: {reason}; delete it to begin anew") from error

@@ -39,6 +39,14 @@ def write_graph(file: str | os.PathLike[str], serialize: Callable[[], bytes]) ->
         raise InputError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
+def import_onnx(user: str) -> Any:
+    """Return the module onnx; raise InputError that says what needs it if it is missing."""
+    try:
+        return import_module("onnx")
+    except ImportError:
+        raise InputError(f"{user} needs the package onnx: pip install 'ordrank[photos]'") from None
+
+
 class OnnxGraph:
     """Nodes and constants of a graph in the making.
 
@@ -51,10 +59,7 @@ class OnnxGraph:
     """
 
     def __init__(self, user: str, prefix: str = "") -> None:
-        try:
-            self._onnx = import_module("onnx")
-        except ImportError:
-            raise InputError(f"{user} needs the package onnx: pip install 'ordrank[photos]'") from None
+        self._onnx = import_onnx(user)
         self._user, self._prefix = user, prefix
         self.nodes: list[Any] = []
         self._constants: dict[str, NDArray[Any]] = {}

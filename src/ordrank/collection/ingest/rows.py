@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, MutableSet, Sequence
 from pathlib import Path
 
-from ordrank.collection import change_log
+from ordrank.collection import change_log, staged_features
 from ordrank.collection.database import as_text, encode_vector, path_exists, put_embedding
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.store import Store
@@ -19,6 +19,7 @@ _REPLACE = (
     "UPDATE pictures SET path = ?, sha256 = ?, size = ?, mtime_ns = ?, width = ?, height = ?, grade = ?, "
     "estimate = NULL, lowest = NULL, highest = NULL WHERE id = ?"
 )
+_MOVE = "UPDATE pictures SET path = ?, size = ?, mtime_ns = ?, grade = ? WHERE id = ?"
 _INSERT = "INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)"
 
 
@@ -68,7 +69,7 @@ def add_rows(
                 bad.append(problem)
                 continue
             row = _insert(store, cursor, picture, path, grades.get(picture.name))
-            if embedded is not None:
+            if embedded is not None and store.embedding(row) is None:
                 put_embedding(cursor, row, embedded, i)
     return bad
 
@@ -114,7 +115,11 @@ def _duplicate(
 
 
 def _insert(store: Store, cursor: sqlite3.Cursor, picture: ReadPicture, path: str, grade: float | None) -> int:
-    """Add a picture, or replace the one of the same name, which keeps its id and, without a new one, its grade."""
+    """Add a picture, or replace the one of the same name, which keeps its id and, without a new one, its grade.
+
+    If only the file has moved or its time has changed, the picture keeps its features: a fine-tuned network that was
+    trained on its grade would give it others.
+    """
     known = store.find(picture.name)
     columns = (path, picture.sha256, picture.size, picture.mtime_ns, picture.width, picture.height)
     if known is None:
@@ -125,10 +130,13 @@ def _insert(store: Store, cursor: sqlite3.Cursor, picture: ReadPicture, path: st
         row, grade = known.id, known.grade if grade is None else grade
         if grade is not None:
             change_log.remember_grades(cursor, [(grade, picture.name)])
+        if known.sha256 == picture.sha256:
+            cursor.execute(_MOVE, (path, picture.size, picture.mtime_ns, grade, row))
+            return row
         cursor.execute(_REPLACE, (*columns, grade, row))
         cursor.execute("DELETE FROM embeddings WHERE id = ?", (row,))
-    if known is None or known.sha256 != picture.sha256:
-        change_log.remember_added(cursor, row)
+        staged_features.forget(cursor, row)
+    change_log.remember_added(cursor, row)
     cursor.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (row, encode_vector(picture.features)))
     cursor.execute("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", (row, picture.thumbnail))
     return row
