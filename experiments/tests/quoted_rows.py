@@ -346,3 +346,14 @@ def photo_rows():
     shares = {(row["features"], row["pictures"]): row["share"] for row in found["same_person"]}
     for name in ("pixels", "efficientnet-lite2", "auto"):
         yield (name, *(f"{100 * shares[name, kind]:.1f} %" for kind in ("learned", "within_grade", "euclidean")))
+
+
+def finetuning_rows():
+    """MAE of frozen and fine-tuned features and of the network's outputs, coverage of the intervals, and time."""
+    found = results("compare_photos")["rows"]
+    scores = {(row["data"], row["rule"], row["method"]): row["scores"] for row in found}
+    for condition in dict.fromkeys((row["data"], row["rule"]) for row in found):
+        frozen, tuned, outputs = (scores[(*condition, method)] for method in ("frozen", "cmds", "cmds outputs"))
+        errors = (f"{of['mae']['mean']:.3f}" for of in (frozen, tuned, outputs))
+        coverage = (f"{of['coverage']['mean']:.3f}" for of in (frozen, tuned))
+        yield (*condition, *errors, *coverage, f"{tuned['fit_seconds']['mean']:.0f}")

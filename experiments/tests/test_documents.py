@@ -39,6 +39,7 @@ TABLES = {
     "page": quoted_rows.page_rows,
     "cluster": quoted_rows.cluster_rows,
     "photographs": quoted_rows.photo_rows,
+    "fine-tuning": quoted_rows.finetuning_rows,
 }
 
 
