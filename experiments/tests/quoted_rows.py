@@ -357,3 +357,9 @@ def finetuning_rows():
         errors = (f"{of['mae']['mean']:.3f}" for of in (frozen, tuned, outputs))
         coverage = (f"{of['coverage']['mean']:.3f}" for of in (frozen, tuned))
         yield (*condition, *errors, *coverage, f"{tuned['fit_seconds']['mean']:.0f}")
+
+
+def cross_fitting_rows():
+    """MAE, leave-one-out MAE and coverage by the features that the ranker is fitted to."""
+    for row in results("cross_fitting")["rows"]:
+        yield (row["data"], row["features"], *(f"{row[key]:.3f}" for key in ("mae", "loo_mae", "coverage")))
