@@ -19,7 +19,7 @@ FEW_PICTURES = 10  # of a grade: too few to learn it from
 # fruits, two fifths of which had random grades, it was 20 % too small with 30, 8 % with 60 and 5 % with 120 of them.
 # With right grades it was not.
 FEW_GRADED = 100
-_ENOUGH_TO_FINETUNE = 300
+_ENOUGH_TO_FINETUNE = 500  # graded pictures with which fine-tuning was measured
 
 
 @dataclass(frozen=True)
