@@ -12,12 +12,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from scipy.spatial.distance import pdist  # noqa: E402
 from sklearn.model_selection import GroupKFold  # noqa: E402
 
 from ordrank._protocols import TrainingFiles  # noqa: E402
 from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork, backbones  # noqa: E402
 from ordrank.deep import network as network_module  # noqa: E402
+from ordrank.deep.embedding import extract  # noqa: E402
 from ordrank.deep.losses import LOSSES, make_loss  # noqa: E402
 from ordrank.errors import InputError  # noqa: E402
 from ordrank.features import find_extractor  # noqa: E402
@@ -39,6 +41,12 @@ def fruit():
     return fruit.images, fruit.grade
 
 
+def tuned_features(network, images):
+    """Return the features of the network before its linear map."""
+    embedding = network.embedding_
+    return extract([(embedding.model.backbone, TINY.head)], images, embedding.preprocessing)[0]
+
+
 class Stop(Exception):  # noqa: N818 - not an error
     pass
 
@@ -47,10 +55,10 @@ class TestFit:
     @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss != "rank-n-contrast"])
     def test_lowers_the_loss(self, tiny, fruit, loss):
         network = OrdinalNetwork(loss=loss, n_folds=2, steps=100, backbone_rate=1e-3, head_rate=1e-2).fit(*fruit)
-        assert [len(losses) for losses in network.losses_] == [100, 100]
+        assert [len(losses) for losses in network.losses_] == [100, 100, 100]
         for losses in network.losses_:
             assert np.mean(losses[-10:]) < 0.9 * np.mean(losses[:10])
-        assert network.transform(fruit[0][:3]).shape == (3, TINY.head)
+        assert network.transform(fruit[0][:3]).shape == (3, network.outputs_.shape[1] + TINY.head)
         assert set(network.predict_from_outputs(fruit[0])) <= set(fruit[1])
 
     def test_rank_n_contrast_orders_the_features(self, tiny, fruit):
@@ -59,8 +67,8 @@ class TestFit:
         loss = make_loss("rank-n-contrast", np.arange(5.0), grade)
 
         def contrast(steps, rate):
-            network = OrdinalNetwork(loss="rank-n-contrast", locality=0, n_folds=1, steps=steps, backbone_rate=rate)
-            features = torch.from_numpy(network.fit(images, grade).transform(images))
+            network = OrdinalNetwork(loss="rank-n-contrast", mu=0, n_folds=1, steps=steps, backbone_rate=rate)
+            features = torch.from_numpy(tuned_features(network.fit(images, grade), images))
             return float(loss(loss.targets[index], index, features / features.std()))
 
         assert contrast(100, 1e-3) < 0.98 * contrast(1, 0)
@@ -74,14 +82,14 @@ class TestFit:
     def test_starts_from_the_ridge_regression(self, tiny, fruit):
         network = OrdinalNetwork(n_folds=1, steps=1, backbone_rate=0, head_rate=1e-12).fit(*fruit)
         images, grade = fruit
-        features = network.transform(images)
-        torch.testing.assert_close(network._model.mean, torch.from_numpy(features).mean(0), atol=1e-4, rtol=1e-4)
+        features = torch.from_numpy(tuned_features(network, images))
+        torch.testing.assert_close(network.embedding_.model.mean, features.mean(0), atol=1e-4, rtol=1e-4)
         constant = np.abs(np.median(grade) - grade).mean()
         assert np.abs(network.predict_from_outputs(images) - grade).mean() < constant
 
     def test_batch_statistics_stay(self, tiny, fruit):
         network = OrdinalNetwork(steps=3, backbone_rate=1e-2).fit(*fruit)
-        torch.testing.assert_close(network._model.backbone._bn0.running_mean, torch.zeros(TINY.stem))
+        torch.testing.assert_close(network.embedding_.model.backbone._bn0.running_mean, torch.zeros(TINY.stem))
 
     def test_files_and_arrays_give_the_same(self, tiny, fruit, tmp_path):
         from PIL import Image
@@ -126,56 +134,48 @@ class TestFit:
     def test_progress_ends_at_its_total(self, tiny, fruit):
         seen = []
         OrdinalNetwork(steps=4, progress=lambda *event: seen.append(event)).fit(*fruit)
-        stage = next(stage for stage, *_ in seen if stage.startswith("training 3 networks with 4 batches each, about"))
-        assert [done for name, done, _ in seen if name == stage] == [0, *range(1, 13)]
-        assert {total for name, _, total in seen if name == stage} == {0, 12}
+        stage = next(stage for stage, *_ in seen if stage.startswith("training 4 networks with 4 batches each, about"))
+        assert [done for name, done, _ in seen if name == stage] == [0, *range(1, 17)]
+        assert {total for name, _, total in seen if name == stage} == {0, 16}
 
 
 class TestFolds:
-    def test_features_of_training_pictures_are_of_the_network_that_has_not_seen_them(self, tiny, fruit):
+    def test_outputs_of_training_pictures_are_of_the_network_that_has_not_seen_them(self, tiny, fruit):
         images, grade = fruit
         folds = GroupKFold(3, shuffle=True, random_state=0).split(images, groups=np.arange(len(images)))
         network = OrdinalNetwork(steps=20, backbone_rate=3e-3).fit(images, grade)
-        # Labels of pictures that are held out have no influence on their features.
+        # Labels of pictures that are held out have no influence on their outputs.
         _, held_out = next(folds)
         others = np.setdiff1d(np.arange(len(images)), held_out)
         changed = grade.copy()
         changed[held_out] = np.roll(grade[held_out], 7)
         again = OrdinalNetwork(steps=20, backbone_rate=3e-3).fit(images, changed)
-        np.testing.assert_array_equal(network.features_[held_out], again.features_[held_out])
-        assert np.abs(network.features_[others] - again.features_[others]).max() > 1e-4
+        np.testing.assert_array_equal(network.outputs_[held_out], again.outputs_[held_out])
+        assert np.abs(network.outputs_[others] - again.outputs_[others]).max() > 1e-4
 
     def test_groups_are_held_out_together(self, tiny, fruit):
         images, grade = fruit
         copies, labels = np.concatenate([images[:30]] * 2), np.concatenate([grade[:30]] * 2)
         groups = np.tile(np.arange(30), 2)
-        features = OrdinalNetwork(steps=10, backbone_rate=3e-3).fit(copies, labels, groups).features_
-        # A copy in another fold would have other features.
-        np.testing.assert_allclose(features[:30], features[30:], atol=1e-6)
+        outputs = OrdinalNetwork(steps=10, backbone_rate=3e-3).fit(copies, labels, groups).outputs_
+        # A copy in another fold would have other outputs.
+        np.testing.assert_allclose(outputs[:30], outputs[30:], atol=1e-6)
 
-    def test_weights_are_the_means(self, tiny, fruit):
-        models = []
-        network = OrdinalNetwork(steps=3, backbone_rate=1e-2)
-        train = network_module.train
-
-        def keep(model, *args, **options):
-            if options.get("checkpoint", "timed") != "timed":
-                models.append(model)
-            return train(model, *args, **options)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(network_module, "train", keep)
-            network.fit(*fruit)
-        assert len(models) == 3
-        for name, tensor in network._model.state_dict().items():
-            if tensor.is_floating_point():
-                torch.testing.assert_close(tensor, sum(model.state_dict()[name] for model in models) / 3)
+    def test_the_network_that_is_used_is_trained_on_all_pictures(self, tiny, fruit):
+        options = {"steps": 5, "backbone_rate": 1e-2}
+        with_folds, alone = (OrdinalNetwork(n_folds=n, **options).fit(*fruit) for n in (3, 1))
+        assert (len(with_folds.losses_), len(alone.losses_)) == (4, 1)
+        assert with_folds.losses_[-1] == alone.losses_[0]
+        outputs = [network.embedding_.outputs(fruit[0]) for network in (with_folds, alone)]
+        np.testing.assert_array_equal(*outputs)
+        np.testing.assert_array_equal(alone.outputs_, outputs[1])
+        assert np.abs(with_folds.outputs_ - outputs[0]).max() > 1e-3
 
     def test_the_ranker_is_not_surer_than_it_should_be(self, tiny, fruit):
         # Random grades cannot be learned, whatever a network that has seen them says.
         images, grade = fruit
         y = np.random.default_rng(0).permutation(grade)
-        rates = {"steps": 300, "backbone_rate": 1e-2, "locality": 0.0}
+        rates = {"steps": 300, "backbone_rate": 1e-2, "mu": 0.0}
 
         def error(n_folds):
             ranker = OrdinalNetwork(n_folds=n_folds, **rates).fit(images, y).ranker_
@@ -186,16 +186,51 @@ class TestFolds:
         assert error(3) > 0.95 * constant
 
 
-class TestLocality:
+class TestEmbedding:
+    def test_outputs_beside_weighted_pretrained_features(self, tiny, fruit):
+        images, grade = fruit
+        network = OrdinalNetwork(steps=5, locality=0.5).fit(images, grade)
+        backbone = tiny_backbone("tiny")
+        frozen = extract([(backbone.module.eval(), TINY.head)], images, backbone.preprocessing)[0]
+        s, weight = network.outputs_.shape[1], network.embedding_.weight
+        np.testing.assert_allclose(network.transform(images)[:, s:], weight * frozen, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(network.transform(images)[:, :s], network.embedding_.outputs(images))
+        np.testing.assert_array_equal(network.features_[:, :s], network.outputs_)
+
+    @pytest.mark.parametrize("locality", [0.0, 0.5, 2.0])
+    def test_locality_is_the_ratio_of_root_mean_square_distances(self, tiny, fruit, locality):
+        network = OrdinalNetwork(steps=2, locality=locality).fit(*fruit)
+        outputs, appearance = np.split(network.features_, [network.outputs_.shape[1]], axis=1)
+        assert pdist(appearance, "sqeuclidean").mean() == pytest.approx(
+            locality**2 * pdist(outputs, "sqeuclidean").mean(), rel=1e-4
+        )
+
+    def test_what_looks_alike_is_found_by_its_appearance(self, tiny, fruit):
+        images, grade = fruit
+        brighter = np.where(images < 255, images + 1, images).astype(np.uint8)
+
+        def share_found(locality):
+            network = OrdinalNetwork(steps=20, backbone_rate=3e-3, locality=locality).fit(images, grade)
+            nearest = network.ranker_.rank(network.transform(brighter), k=3).indices
+            return (nearest == np.arange(len(images))[:, None]).any(axis=1).mean()
+
+        assert share_found(1.0) > share_found(0.0) + 0.2
+
+    def test_no_pictures(self, tiny, fruit):
+        network = OrdinalNetwork(steps=2).fit(*fruit)
+        assert network.transform([]).shape == (0, network.features_.shape[1])
+
+
+class TestLocalTerm:
     def test_keeps_distances_to_target_neighbours(self, tiny, fruit):
         images, grade = fruit
-
-        before = OrdinalNetwork(n_folds=1, steps=1, backbone_rate=0).fit(images, grade).transform(images)
+        start = OrdinalNetwork(n_folds=1, steps=1, backbone_rate=0).fit(images, grade)
+        before = tuned_features(start, images)
         pairs = target_neighbors(before.astype(float), np.unique(grade, return_inverse=True)[1], 5)
 
-        def change(locality):
-            network = OrdinalNetwork(n_folds=1, steps=80, locality=locality, backbone_rate=3e-3).fit(images, grade)
-            after = network.transform(images)
+        def change(mu):
+            network = OrdinalNetwork(n_folds=1, steps=80, mu=mu, backbone_rate=3e-3).fit(images, grade)
+            after = tuned_features(network, images)
             distances = np.square(after[pairs.first] - after[pairs.second]).sum(1)
             return np.abs(distances - pairs.squared_distances).mean()
 
@@ -206,8 +241,9 @@ class TestTime:
     def test_a_limit_lowers_the_number_of_steps(self, tiny, fruit, monkeypatch):
         monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 2.0)
         network = OrdinalNetwork(n_folds=2, steps=20, minutes=0.5).fit(*fruit)
-        assert [len(losses) for losses in network.losses_] == [7, 7]
-        assert [len(losses) for losses in OrdinalNetwork(n_folds=2, steps=5, minutes=9).fit(*fruit).losses_] == [5, 5]
+        assert [len(losses) for losses in network.losses_] == [5, 5, 5]
+        network = OrdinalNetwork(n_folds=2, steps=4, minutes=9).fit(*fruit)
+        assert [len(losses) for losses in network.losses_] == [4, 4, 4]
 
     def test_a_limit_below_a_batch_is_named(self, tiny, fruit, monkeypatch):
         monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 2.0)
@@ -220,7 +256,7 @@ class TestTime:
         with pytest.raises(Stop):
             OrdinalNetwork(**options, progress=stop_at(8)).fit(*fruit)
         monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 5.0)
-        assert [len(losses) for losses in OrdinalNetwork(**options).fit(*fruit).losses_] == [7, 7]
+        assert [len(losses) for losses in OrdinalNetwork(**options).fit(*fruit).losses_] == [5, 5, 5]
 
     def test_the_time_of_a_step_is_measured_without_training(self, tiny, fruit):
         limited, free = (OrdinalNetwork(steps=3, minutes=minutes).fit(*fruit) for minutes in (10, None))
@@ -247,9 +283,9 @@ class TestResume:
         assert sorted(file.name for file in folder.iterdir()) == ["network-0.pt", "network-1.pt"]
         seen = []
         continued = OrdinalNetwork(
-            steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 42 else None
+            steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 56 else None
         ).fit(*fruit)
-        assert [done for _, done, _ in seen] == list(range(23, 43))  # from the checkpoint after 14 + 8
+        assert [done for _, done, _ in seen] == list(range(23, 57))  # from the checkpoint after 14 + 8
         assert continued.losses_ == whole.losses_
         np.testing.assert_array_equal(continued.transform(fruit[0]), whole.transform(fruit[0]))
         assert not folder.exists()
@@ -273,9 +309,9 @@ network.OrdinalNetwork(steps=14, checkpoints={str(folder)!r}, progress=kill).fit
         assert sorted(file.name for file in folder.iterdir()) == ["network-0.pt", "network-1.pt"]
         seen = []
         OrdinalNetwork(
-            steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 42 else None
+            steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 56 else None
         ).fit(*fruit)
-        assert len(seen) == 20
+        assert len(seen) == 34
         assert not folder.exists()
 
     def test_a_checkpoint_of_another_run_is_named(self, tiny, fruit, tmp_path):
@@ -320,6 +356,7 @@ class TestErrors:
             ({"backbone": "alexnet"}, "there is no backbone 'alexnet'; there are efficientnet-lite0"),
             ({"loss": "hinge"}, "loss must be one of 'cmds'"),
             ({"locality": -1}, "locality must be a number at least 0"),
+            ({"mu": -1}, "mu must be a number at least 0"),
             ({"steps": 0}, "steps must be an integer of at least 1"),
             ({"n_folds": 0}, "n_folds must be an integer of at least 1"),
             ({"minutes": 0}, "minutes must be a number above 0"),
@@ -371,13 +408,14 @@ class TestErrors:
             OrdinalNetwork(steps=2).fit(*fruit)
 
 
-def assert_same_features(network, tmp_path, images, expected):
+def assert_same_outputs(network, tmp_path, images):
     """Compare with the extractor of the ONNX file."""
     from PIL import Image
 
-    (tmp_path / "network.onnx").write_bytes(network.backbone_to_onnx({"trained on": "fruit"}))
+    (tmp_path / "network.onnx").write_bytes(network.outputs_to_onnx({"trained on": "fruit"}))
     extractor = find_extractor(f"onnx:{tmp_path / 'network.onnx'}")
-    found = extractor.extract([Image.fromarray(image) for image in images[: len(expected)]])
+    assert extractor.metadata["trained on"] == "fruit"
+    found, expected = extractor.extract([Image.fromarray(x) for x in images]), network.embedding_.outputs(images)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
 
 
@@ -386,9 +424,9 @@ def test_published_weights_can_be_trained(fruit, tmp_path):
     images, _ = fruit
     network = OrdinalNetwork(image_size=64, n_folds=2, steps=2, batch_size=4).fit(images[:10], [0, 1, 2, 3, 4] * 2)
     features = network.transform(images[:2])
-    assert features.shape == (2, 1280)
+    assert features.shape == (2, 3 + 1280)
     assert np.isfinite(features).all()
-    assert_same_features(network, tmp_path, images, features)
+    assert_same_outputs(network, tmp_path, images[:2])
 
 
 def test_networks_of_timm_can_be_trained(fruit, tmp_path):
@@ -399,5 +437,5 @@ def test_networks_of_timm_can_be_trained(fruit, tmp_path):
     assert backbone.preprocessing.size == 64
     network = OrdinalNetwork(name, image_size=64, n_folds=2, steps=2, batch_size=4)
     features = network.fit(fruit[0][:10], [0, 1, 2, 3, 4] * 2).transform(fruit[0][:2])
-    assert features.shape == (2, backbone.dim)
-    assert_same_features(network, tmp_path, fruit[0], features)
+    assert features.shape == (2, 3 + backbone.dim)
+    assert_same_outputs(network, tmp_path, fruit[0][:2])

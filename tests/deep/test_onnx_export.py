@@ -63,11 +63,13 @@ def assert_equals(network, file, picture):
 def test_equals_pytorch_and_the_ranker_for_the_same_pixels(network, fruit, tmp_path):
     network.to_onnx(tmp_path / "network.onnx", coverage=0.8)
     model = onnx.load(tmp_path / "network.onnx")
-    model.graph.output.append(onnx.helper.make_empty_tensor_value_info("network/pictures"))
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info("pictures"))
     for picture in (*fruit.images[:10], *(paint(*shape) for shape in SHAPES)):
-        pixels, *found = run(model.SerializeToString(), picture, ["network/pictures", *OUTPUTS])
+        pixels, *found = run(model.SerializeToString(), picture, ["pictures", *OUTPUTS])
+        embedding = network.embedding_
         with torch.inference_mode():
-            features = network._model.backbone(torch.from_numpy(pixels)).numpy()
+            parts = [module(torch.from_numpy(pixels)).numpy() for module in (embedding.model, embedding.pretrained)]
+        features = embedding.combine(*parts)
         for values, expected in zip(found, predict(network.ranker_, features), strict=True):
             np.testing.assert_allclose(values, expected, atol=1e-3, rtol=1e-3)
 
@@ -102,12 +104,12 @@ def test_signature_and_metadata(network, tmp_path):
     (into,) = session.get_inputs()
     assert (into.name, into.type, into.shape) == ("picture", "tensor(uint8)", ["height", "width", 3])
     dim, m = network.ranker_.embedding_.shape[1], len(network.ranker_.classes_)
-    shapes = [[1, TINY.head], [1, dim], [1, m], [1], [1, 2]]
+    shapes = [[1, 3 + TINY.head], [1, dim], [1, m], [1], [1, 2]]
     assert [(out.name, out.type, out.shape) for out in session.get_outputs()] == [
         (name, "tensor(float)", shape) for name, shape in zip(OUTPUTS, shapes, strict=True)
     ]
     metadata = session.get_modelmeta().custom_metadata_map
-    assert parse_preprocessing(metadata[METADATA_KEY], "metadata") == network._preprocessing
+    assert parse_preprocessing(metadata[METADATA_KEY], "metadata") == network.embedding_.preprocessing
     assert metadata["ordrank.backbone"] == "tiny"
     assert json.loads(metadata["ordrank.labels"]) == network.ranker_.classes_.tolist()
     assert json.loads(metadata["ordrank.coverage"]) == 0.9
@@ -128,7 +130,7 @@ def test_named_labels(tiny, fruit, tmp_path):
 def test_features_of_the_file_are_those_of_the_network(network, fruit, tmp_path):
     network.to_onnx(tmp_path / "network.onnx")
     extractor = find_extractor(f"onnx:{tmp_path / 'network.onnx'}")
-    assert (extractor.dim, extractor.side) == (TINY.head, network._preprocessing.side)
+    assert (extractor.dim, extractor.side) == (3 + TINY.head, network.embedding_.preprocessing.side)
     found, expected = extractor.extract([Image.fromarray(x) for x in fruit.images]), network.transform(fruit.images)
     np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
 
@@ -147,7 +149,7 @@ def test_wrong_arguments_are_rejected(network, tmp_path):
 
 
 def test_a_network_too_large_for_a_file_is_rejected(network, tmp_path, monkeypatch):
-    sizes = [tensor.nbytes for tensor in network._model.backbone.state_dict().values()]
+    sizes = [tensor.nbytes for tensor in network.embedding_.model.backbone.state_dict().values()]
     monkeypatch.setattr("ordrank.features.onnx_graph._MAX_BYTES", sum(sizes))
     with pytest.raises(InputError, match=r"to_onnx needs .* more than the 2 GB of an ONNX file"):
         network.to_onnx(tmp_path / "network.onnx")

@@ -52,6 +52,8 @@ def test_weighted_median_minimises_the_weighted_absolute_error(case):
 
 def test_only_exact_matches_vote_if_there_are_any():
     np.testing.assert_array_equal(vote_weights(np.array([[0.0, 0.0, 1.0]])), [[1, 1, 0]])
+    np.testing.assert_array_equal(vote_weights(np.array([[0.0, 3e-17, 1.0]])), [[1, 1, 0]])  # a copy but for rounding
+    np.testing.assert_array_equal(vote_weights(np.array([[0.0, 1.0, np.inf]])), [[1, 0, 0]])
     np.testing.assert_allclose(vote_weights(np.array([[1.0, 2.0, 4.0]])), [[1, 0.5, 0.25]])
     tiny = vote_weights(np.array([[1e-320, 1.0]]))
     assert np.isfinite(tiny).all()

@@ -364,7 +364,13 @@ class TestHostileFiles:
 class TestThumbnail:
     @pytest.mark.parametrize(
         ("size", "expected"),
-        [((300, 200), (128, 85)), ((200, 300), (85, 128)), ((20_000, 3), (128, 1)), ((7, 5), (7, 5)), ((1, 1), (1, 1))],
+        [
+            ((600, 400), (256, 171)),
+            ((400, 600), (171, 256)),
+            ((20_000, 3), (256, 1)),
+            ((7, 5), (7, 5)),
+            ((1, 1), (1, 1)),
+        ],
     )
     def test_longest_side(self, size, expected):
         data = thumbnail(Image.new("RGB", size))

@@ -1,13 +1,13 @@
-"""Pictures of a training set as one tensor, and their random variations."""
+"""Reading pictures in threads, and random variations of those of a training set."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -29,16 +29,27 @@ _ROTATION = math.radians(12)
 _SHIFT = 0.06
 _LIGHT = 0.2
 
+Images: TypeAlias = Sequence[Any] | NDArray[np.uint8]
+_Converted = TypeVar("_Converted")
 
-def read_chunks(images: Sequence[Any] | NDArray[np.uint8], side: int) -> Iterator[list[Image]]:
-    """Yield upright RGB pictures of arrays (height, width, 3) of uint8 or of files, a few at a time.
 
-    Files are decoded in threads. Raise InputError that names the first that cannot be read.
+def read_chunks(images: Images, side: int, convert: Callable[[Image], _Converted]) -> Iterator[list[_Converted]]:
+    """Yield what a function returns for the upright RGB pictures of files or uint8 arrays (height, width, 3).
+
+    A few at a time, in threads, which read the next ones meanwhile. Large files may be reduced to a shorter ``side``
+    while they are decoded. Raise InputError that names the first that cannot be read.
     """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for start in range(0, len(images), _CHUNK):
+
+        def submit(start: int) -> list[Future[_Converted]]:
             positions = range(start, min(start + _CHUNK, len(images)))
-            yield list(pool.map(lambda position: _read_picture(position, images[position], side), positions))
+            return [pool.submit(lambda i: convert(_read_picture(i, images[i], side)), i) for i in positions]
+
+        chunk = submit(0)
+        for start in range(_CHUNK, len(images) + _CHUNK, _CHUNK):
+            upcoming = submit(start)
+            yield [picture.result() for picture in chunk]
+            chunk = upcoming
 
 
 def _read_picture(position: int, image: Any, side: int) -> Image:
@@ -58,13 +69,12 @@ def _read_picture(position: int, image: Any, side: int) -> Image:
     return Image.fromarray(array)
 
 
-def to_tensor(pictures: Sequence[Image], preprocessing: Preprocessing) -> Tensor:
-    """Return whole pictures resized to a square, uint8 (n, 3, side, side)."""
+def whole_picture(picture: Image, preprocessing: Preprocessing) -> NDArray[np.uint8]:
+    """Return a picture resized to a square without losing its margins, (side, side, 3)."""
     from PIL.Image import Resampling
 
     side, interpolation = preprocessing.side, Resampling[preprocessing.interpolation.upper()]
-    arrays = [np.asarray(picture.resize((side, side), interpolation)) for picture in pictures]
-    return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous()
+    return np.asarray(picture.resize((side, side), interpolation))
 
 
 def augment(

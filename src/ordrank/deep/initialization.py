@@ -1,24 +1,51 @@
-"""Where a training starts: the linear map by ridge regression, and target neighbours, on the pretrained features."""
+"""Where a training starts: pictures, pretrained features, and the linear map and target neighbours from these."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import RidgeCV
-from torch import nn
+from torch import Tensor, nn
 
-from ordrank._protocols import FloatArray, IntArray
+from ordrank._protocols import FloatArray, IntArray, Progress
 from ordrank.deep.backbones import Backbone
+from ordrank.deep.embedding import extract
+from ordrank.deep.images import Images, read_chunks, whole_picture
 from ordrank.deep.training import Model
 from ordrank.errors import NeighborsCappedWarning
+from ordrank.features._runtimes import forward
+from ordrank.features.preprocessing import Preprocessing
 from ordrank.neighbors import target_neighbors
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 _RIDGES = np.logspace(-4, 2, 13)  # of features whose mean square norm is 1
+
+
+def read_pictures(images: Images, backbone: Backbone, device: str, progress: Progress) -> tuple[Tensor, FloatArray]:
+    """Return pictures (n, 3, side, side) in uint8 on the device, and their pretrained features (n, dim)."""
+    preprocessing, n, done = backbone.preprocessing, len(images), 0
+    features = np.empty((n, backbone.dim))
+    pictures = torch.empty((n, 3, preprocessing.side, preprocessing.side), dtype=torch.uint8, device=device)
+
+    def convert(picture: Image) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        return whole_picture(picture, preprocessing), preprocessing.apply(picture)
+
+    for chunk in read_chunks(images, preprocessing.side, convert):
+        rows = slice(done, done + len(chunk))
+        squares, prepared = zip(*chunk, strict=True)
+        pictures[rows] = torch.from_numpy(np.stack(squares)).to(device).permute(0, 3, 1, 2)
+        features[rows] = forward(backbone.module, np.concatenate(prepared))
+        done += len(chunk)
+        progress("reading pictures", done, n)
+    return pictures, features
 
 
 def unfitted_model(backbone: Backbone, loss: Any, frozen: FloatArray) -> Model:
@@ -29,15 +56,31 @@ def unfitted_model(backbone: Backbone, loss: Any, frozen: FloatArray) -> Model:
     return Model(backbone.module, layer, loss, torch.tensor(mean, dtype=torch.float32), scale)
 
 
-def with_ridge_layer(model: Model, frozen: FloatArray, label_index: IntArray) -> Model:
-    """Return a copy whose linear map is a ridge regression of the targets on the pretrained features."""
+def with_ridge_layer(model: Model, features: NDArray[np.floating], label_index: IntArray) -> Model:
+    """Return a copy whose linear map is a ridge regression of the targets on features (n, dim) of its backbone."""
     model = copy.deepcopy(model)
-    X = (frozen - model.mean.numpy()) / model.scale
-    ridge = RidgeCV(alphas=_RIDGES).fit(X, model.loss.targets.numpy()[label_index])
+    X = (features.astype(np.float64) - model.mean.cpu().numpy()) / model.scale
+    ridge = RidgeCV(alphas=_RIDGES).fit(X, model.loss.targets.cpu().numpy()[label_index])
     with torch.no_grad():
         model.layer.weight.copy_(torch.from_numpy(np.reshape(ridge.coef_, model.layer.weight.shape)))
         model.layer.bias.copy_(torch.from_numpy(np.reshape(ridge.intercept_, model.layer.bias.shape)))
     return model
+
+
+def second_stage(
+    models: Sequence[Model],
+    images: Images,
+    label_index: IntArray,
+    preprocessing: Preprocessing,
+    parts: Sequence[tuple[IntArray, IntArray]],
+) -> list[Model]:
+    """Return copies whose linear maps are ridge regressions on the features of the pictures they were trained on."""
+    refitted = []
+    for model, (rows, _) in zip(models, parts, strict=True):
+        modules = [(model.backbone, model.layer.in_features)]
+        (features,) = extract(modules, [images[i] for i in rows], preprocessing)
+        refitted.append(with_ridge_layer(model, features, label_index[rows]))
+    return refitted
 
 
 def neighbor_table(frozen: FloatArray, label_index: IntArray, n_neighbors: int) -> tuple[IntArray, NDArray[np.float32]]:

@@ -85,8 +85,8 @@ class RankNContrastLoss(PositionLoss):
     .. math:: -\frac1{n(n-1)} \sum_{i \ne j} \log
               \frac{\exp(-\|f_i - f_j\| / \tau)}{\sum_{k \in S_{ij}} \exp(-\|f_i - f_k\| / \tau)} ,
 
-    where S_ij are the samples whose labels are at least as far from that of i as the label of j. The outputs are
-    regressed on the label without changing the features, as in the second stage of the paper.
+    where S_ij are the samples whose labels are at least as far from that of i as the label of j. It does
+    not train the outputs: they are a regression on the features that were learned, the second stage of the paper.
 
     Zha, Cao, Son, Yang & Katabi, "Rank-N-Contrast: learning continuous representations for regression", NeurIPS 2023.
     """
@@ -95,7 +95,7 @@ class RankNContrastLoss(PositionLoss):
     temperature = 0.2
 
     def forward(self, outputs: Tensor, label_index: Tensor, features: Tensor) -> Tensor:
-        """Return the loss; ``outputs`` must not depend on the parameters that ``features`` depend on."""
+        """Return the loss."""
         n = len(features)
         others = ~torch.eye(n, dtype=torch.bool, device=features.device)
         similarity = -torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist") / self.temperature
@@ -104,8 +104,7 @@ class RankNContrastLoss(PositionLoss):
         # [i, j, k]: k is in S_ij
         as_far = (apart[:, None, :] >= apart[:, :, None]) & others[:, None, :]
         normalizer = torch.where(as_far, similarity[:, None, :], -torch.inf).logsumexp(2)
-        contrast = (normalizer - similarity)[others].sum() / max(1, n * (n - 1))
-        return contrast + super().forward(outputs, label_index, features)
+        return (normalizer - similarity)[others].sum() / max(1, n * (n - 1))
 
 
 def local_loss(features: Tensor, neighbors: Tensor, distances: Tensor, unit: float) -> Tensor:

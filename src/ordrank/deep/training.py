@@ -6,10 +6,10 @@ import copy
 import hashlib
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from ordrank._io import replace_when_complete
 from ordrank.deep.images import augment
-from ordrank.deep.losses import RankNContrastLoss, local_loss
+from ordrank.deep.losses import local_loss
 from ordrank.errors import InputError
 from ordrank.features.preprocessing import Preprocessing
 
@@ -40,7 +40,7 @@ class Schedule:
     batch_size: int
     backbone_rate: float
     head_rate: float
-    locality: float  # weight of the local term
+    mu: float  # weight of the local term
     seed: int
     flip: bool
 
@@ -81,6 +81,10 @@ class Model(nn.Module):
         self.backbone, self.layer, self.loss, self.scale = backbone, layer, loss, scale
         self.register_buffer("mean", mean)
 
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return the outputs (n, n_outputs) of normalised pictures (n, 3, size, size)."""
+        return self.outputs(self.backbone(pictures))
+
     def outputs(self, features: Tensor) -> Tensor:
         """Return the outputs (n, n_outputs) of features (n, dim)."""
         outputs: Tensor = self.layer(self._normalize(features))
@@ -88,30 +92,11 @@ class Model(nn.Module):
 
     def loss_of(self, features: Tensor, label_index: Tensor) -> Tensor:
         """Return the loss of features (n, dim) with label numbers (n,)."""
-        # Rank-N-Contrast trains the features itself.
-        outputs = self.outputs(features.detach() if isinstance(self.loss, RankNContrastLoss) else features)
-        loss: Tensor = self.loss(outputs, label_index, self._normalize(features))
+        loss: Tensor = self.loss(self.outputs(features), label_index, self._normalize(features))
         return loss
 
     def _normalize(self, features: Tensor) -> Tensor:
         return (features - self.mean) / self.scale
-
-
-def average(models: Sequence[Model]) -> Model:
-    """Return a model whose weights are the means of those of models trained from the same start, in evaluation mode.
-
-    Wortsman et al., "Model soups: averaging weights of multiple fine-tuned models improves accuracy without increasing
-    inference time", ICML 2022.
-    """
-    mean, states = copy.deepcopy(models[0]), [model.state_dict() for model in models]
-    mean.load_state_dict({name: _mean([state[name] for state in states]) for name in states[0]})
-    return mean.eval()
-
-
-def _mean(tensors: Sequence[Tensor]) -> Tensor:
-    if not tensors[0].is_floating_point():  # counters of batch normalisations, which training leaves as they are
-        return tensors[0]
-    return torch.stack(list(tensors)).mean(0)
 
 
 def train(
@@ -141,18 +126,21 @@ def train(
         {"params": list(model.backbone.parameters()), "lr": schedule.backbone_rate},
         {"params": [*model.layer.parameters(), *model.loss.parameters()], "lr": schedule.head_rate},
     ]
-    optimizer = torch.optim.AdamW(groups, weight_decay=_WEIGHT_DECAY)
+    optimizer = torch.optim.AdamW(groups, weight_decay=_WEIGHT_DECAY, fused=device == "cuda")
     rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: one_cycle(step, schedule.steps))
     state = None if checkpoint is None else _State(model, optimizer, rates, _fingerprint(model, data, schedule))
     losses = state.load(checkpoint) if state is not None and checkpoint is not None and checkpoint.exists() else []
     _train_mode(model)
     recent = list[Tensor]()
     # Deterministic algorithms: the same seed gives the same network.
-    with memory_errors(device), torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+    deterministic = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
+    with deterministic, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The AccumulateGrad node's stream does not match")  # of CUDA graphs
+        backbone = record_backbone(model.backbone, batch_shape(data, preprocessing, schedule), device)
         for step in range(len(losses), schedule.steps):
             # Seeded by the step, so that a run that is continued draws what it would have drawn.
             rng = np.random.default_rng([schedule.seed, step])
-            loss = _loss(model, data, preprocessing, schedule, rng, device)
+            loss = _loss(model, backbone, data, preprocessing, schedule, rng, device)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRADIENT)
@@ -224,31 +212,64 @@ def _train_mode(model: nn.Module) -> None:
             module.eval()
 
 
+def batch_shape(data: TrainingSet, preprocessing: Preprocessing, schedule: Schedule) -> tuple[int, int, int, int]:
+    """Return the shape of a batch of pictures: random samples and, for the local term, a target neighbour of each."""
+    n_alike = 2 if schedule.mu else 1
+    n = n_alike * min(len(data.rows), schedule.batch_size // n_alike)
+    return n, 3, preprocessing.size, preprocessing.size
+
+
+class _Recorded(nn.Module):
+    """A module of its own, because recording replaces its ``forward``."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, pictures: Tensor) -> Any:
+        return self.module(pictures)
+
+
+def record_backbone(backbone: nn.Module, shape: tuple[int, int, int, int], device: str) -> Callable[[Tensor], Tensor]:
+    """Return the backbone, on a GPU as CUDA graphs of the forward and backward pass in bfloat16.
+
+    Launched one by one, the hundreds of small kernels of a batch take longer to launch than to run.
+    """
+    if device != "cuda":
+        return backbone
+    example = torch.zeros(shape, device=device).to(memory_format=torch.channels_last)
+    # Emulated bfloat16 would be slower than float32. Without a cache, the graph converts the weights anew each time.
+    has_bfloat16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    with torch.autocast(device, torch.bfloat16, enabled=has_bfloat16, cache_enabled=False):
+        recorded: Callable[[Tensor], Tensor] = torch.cuda.make_graphed_callables(_Recorded(backbone), (example,))
+    return recorded
+
+
 def _loss(
     model: Model,
+    backbone: Callable[[Tensor], Tensor],
     data: TrainingSet,
     preprocessing: Preprocessing,
     schedule: Schedule,
     rng: np.random.Generator,
     device: str,
 ) -> Tensor:
-    """Return the loss of a batch: random samples and, for the local term, a target neighbour of each."""
-    n, n_pairs = len(data.rows), schedule.batch_size // 2 if schedule.locality else 0
-    anchors = rng.choice(n, min(n, schedule.batch_size - n_pairs), replace=False)
+    """Return the loss of a batch, with the backbone of the model as it runs on the device."""
+    n_alike = 2 if schedule.mu else 1
+    anchors = rng.choice(len(data.rows), batch_shape(data, preprocessing, schedule)[0] // n_alike, replace=False)
     chosen = rng.integers(data.neighbors.shape[1], size=len(anchors))
-    others = data.neighbors[anchors, chosen] if n_pairs else anchors[:0]
+    others = data.neighbors[anchors, chosen] if schedule.mu else anchors[:0]
     batch = _send(data.rows[np.concatenate([anchors, others])], device)
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     # The pictures of a pair are varied alike: otherwise their distance would be that of the variations.
-    pictures = augment(data.pictures[batch], preprocessing, generator, flip=schedule.flip, n_alike=2 if n_pairs else 1)
-    with torch.autocast(device, torch.bfloat16, enabled=_has_bfloat16(device)):
-        features = model.backbone(pictures.to(memory_format=torch.channels_last)).float()
+    pictures = augment(data.pictures[batch], preprocessing, generator, flip=schedule.flip, n_alike=n_alike)
+    features = backbone(pictures.to(memory_format=torch.channels_last)).float()
     loss = model.loss_of(features, data.label_index[batch])
-    if n_pairs and (kept := np.flatnonzero(others != anchors)).size:
+    if schedule.mu and (kept := np.flatnonzero(others != anchors)).size:
         distances = _send(data.distances[anchors, chosen][kept], device)
         first = _send(kept, device)
         pairs = features[first], features[first + len(anchors)]
-        loss = loss + schedule.locality * local_loss(*pairs, distances, data.unit)
+        loss = loss + schedule.mu * local_loss(*pairs, distances, data.unit)
     return loss
 
 
@@ -256,12 +277,6 @@ def _send(values: NDArray[Any], device: str) -> Tensor:
     """Return a tensor on the device without waiting for what the device is doing."""
     tensor = torch.from_numpy(values)
     return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
-
-
-@lru_cache
-def _has_bfloat16(device: str) -> bool:
-    """Return whether a GPU computes with bfloat16 itself; emulation is slower than float32."""
-    return device == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def _fingerprint(model: Model, data: TrainingSet, schedule: Schedule) -> str:

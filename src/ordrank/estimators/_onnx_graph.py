@@ -23,6 +23,7 @@ from ordrank.estimators._ordinal.embedding import OrdinalEmbedding
 from ordrank.estimators.ordinal_metric import OrdinalMetric
 from ordrank.features.onnx_graph import OnnxGraph, Shape, write_graph
 from ordrank.kernel_ridge import DiscriminantRescaling
+from ordrank.neighbors.voting import COPY_DISTANCE
 
 if TYPE_CHECKING:
     from ordrank.estimators.ranker import OrdinalRanker
@@ -174,10 +175,12 @@ def _append_vote_shares(
     if distribution.weights == "uniform":
         counts = graph.add_node("Expand", [np.float64(1), graph.add_node("Shape", [distances])])
     else:
-        nearest = graph.add_node("Slice", [distances, [0], [1], [1]])  # 0 in a row with copies, where 0/0 is unused
-        copies = graph.add_cast(graph.add_node("Equal", [distances, np.float64(0)]), np.float64)
+        nearest = graph.add_node("Slice", [distances, [0], [1], [1]])  # 0/0 is unused, in a row with copies
+        farthest = graph.add_node("Slice", [distances, [-1], [np.iinfo(np.int64).max], [1]])
+        limit = graph.add_node("Mul", [farthest, np.float64(COPY_DISTANCE)])
+        copies = graph.add_cast(graph.add_node("LessOrEqual", [distances, limit]), np.float64)
         inverse = graph.add_node("Div", [nearest, distances])
-        counts = graph.add_node("Where", [graph.add_node("Equal", [nearest, np.float64(0)]), copies, inverse])
+        counts = graph.add_node("Where", [graph.add_node("LessOrEqual", [nearest, limit]), copies, inverse])
     votes = graph.add_node("Gather", [np.asarray(index, dtype=np.int64), neighbors])
     zeros = graph.add_node("Expand", [np.float64(0), shape])
     sums = graph.add_node("ScatterElements", [zeros, votes, counts], axis=1, reduction="add")

@@ -81,17 +81,19 @@ def check_torch_device(device: str) -> None:
 
 def run_module(module: Any, pictures: Sequence[Image], preprocessing: Preprocessing) -> NDArray[np.float32]:
     """Return the flattened outputs (n, dim) of a module for upright RGB pictures, of which there is at least one."""
+    is_cpu = next(module.parameters()).device.type == "cpu"
+    return _run(lambda batch: forward(module, batch), pictures, preprocessing, 1 if is_cpu else _GPU_BATCH)
+
+
+def forward(module: Any, batch: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the outputs of a module for a batch of preprocessed pictures."""
     import torch
 
     device = next(module.parameters()).device
-
-    def forward(batch: NDArray[np.float32]) -> NDArray[np.float32]:
-        values: NDArray[np.float32] = module(torch.from_numpy(batch).to(device)).cpu().numpy()
-        return values
-
     # Without TF32, whose products have 10 bits, features of a GPU are those of the CPU up to rounding.
     with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        return _run(forward, pictures, preprocessing, 1 if device.type == "cpu" else _GPU_BATCH)
+        values: NDArray[np.float32] = module(torch.from_numpy(batch).to(device)).cpu().numpy()
+    return values
 
 
 def _run(

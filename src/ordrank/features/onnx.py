@@ -47,7 +47,7 @@ class OnnxNetwork:
         self._digest = _digest(self.file)
         settings = self.file.with_suffix(".json")
         # The file wins, so that settings can be changed without exporting the network again.
-        self._preprocessing = read_preprocessing(settings) if settings.exists() else self._metadata(settings)
+        self._preprocessing = read_preprocessing(settings) if settings.exists() else self._find_preprocessing(settings)
         self.name = f"onnx:{self.file}"
         self.side = _PIXELS_SIDE if self._preprocessing is None else self._preprocessing.side
         self.dim = self._output_size()
@@ -64,15 +64,20 @@ class OnnxNetwork:
             return run_session_on_pixels(session, pictures, _features_output(session, self._preprocessing))
         return run_session(session, pictures, self._preprocessing)
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Texts that were stored with the network, by name."""
+        found: dict[str, str] = self._session().get_modelmeta().custom_metadata_map
+        return found
+
     def _session(self) -> Any:
         return _open(self.file, self._digest, self.device)
 
-    def _metadata(self, settings: Path) -> Preprocessing | None:
+    def _find_preprocessing(self, settings: Path) -> Preprocessing | None:
         """Return the preprocessing in the metadata of the network; None if it takes pictures as they are."""
-        session = self._session()
-        metadata = session.get_modelmeta().custom_metadata_map
+        metadata = self.metadata
         if METADATA_KEY not in metadata:
-            if _takes_pixels(session):
+            if _takes_pixels(self._session()):
                 return None
             raise InputError(
                 f"{settings} is missing, and {self.file.name} has no metadata {METADATA_KEY}: either specifies the "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Pixels in memory, for the command line, the library and the page: 400 MB, beside what a decoder needs itself. JPEG
 # files are shrunk while they are decoded, and may be larger.
 MAX_PIXELS = 100_000_000
-THUMBNAIL_SIDE = 128
+THUMBNAIL_SIDE = 256
 _THUMBNAIL_QUALITY = 80
 _STRIP_PIXELS = 4_000_000  # converted at a time
 
@@ -74,17 +74,22 @@ def count_decoded_pixels(data: bytes, *, side: int) -> int:
 
 
 def thumbnail(picture: Image) -> bytes:
-    """Return a JPEG thumbnail of at most 128 × 128 pixels."""
+    """Return a JPEG thumbnail of at most 256 × 256 pixels."""
+    return encode_jpeg(picture, THUMBNAIL_SIDE, quality=_THUMBNAIL_QUALITY)
+
+
+def encode_jpeg(picture: Image, side: int, *, quality: int) -> bytes:
+    """Return a picture as a JPEG whose longer side has at most ``side`` pixels."""
     from PIL.Image import Resampling
 
     longest = max(picture.size)
-    if longest > THUMBNAIL_SIDE:
-        width, height = (max(1, round(length * THUMBNAIL_SIDE / longest)) for length in picture.size)
+    if longest > side:
+        width, height = (max(1, round(length * side / longest)) for length in picture.size)
         # Averaging over blocks of pixels first is five times as fast.
         picture = picture.resize((width, height), Resampling.BILINEAR, reducing_gap=1.0)
     stream = BytesIO()
     # Otherwise the JPEG comment of the original file would be copied.
-    picture.save(stream, "JPEG", quality=_THUMBNAIL_QUALITY, comment=b"")
+    picture.save(stream, "JPEG", quality=quality, comment=b"")
     return stream.getvalue()
 
 

@@ -10,16 +10,20 @@ from ordrank._protocols import FloatArray, IntArray
 
 # Sums of equal weights may miss one half by rounding.
 _HALF = 0.5 * (1 - 1e-12)
+# Distance, relative to that of the farthest neighbour, below which a neighbour is a copy of the query: equal samples in
+# different rows of a matrix product may differ in their last digits.
+COPY_DISTANCE = 1e-12
 
 
 def vote_weights(distances: FloatArray, weights: str = "distance") -> FloatArray:
-    """Return weights 1, or 1 / distance (q, k); in a row with zero distances only those neighbours then have weight."""
+    """Return weights 1, or 1 / distance (q, k); in a row with copies of the query only these then have weight."""
     if weights == "uniform":
         return np.ones_like(distances)
-    exact = distances == 0
-    nearest = np.where(exact, np.inf, distances).min(axis=1, keepdims=True)
-    inverse = np.divide(nearest, distances, out=np.zeros_like(distances), where=~exact)
-    return np.asarray(np.where(exact.any(axis=1, keepdims=True), exact.astype(np.float64), inverse))
+    farthest = np.where(np.isinf(distances), 0.0, distances).max(axis=1, keepdims=True)  # infinite: none was found
+    is_copy = distances <= COPY_DISTANCE * farthest
+    nearest = np.where(is_copy, np.inf, distances).min(axis=1, keepdims=True)
+    inverse = np.divide(nearest, distances, out=np.zeros_like(distances), where=~is_copy)
+    return np.asarray(np.where(is_copy.any(axis=1, keepdims=True), is_copy.astype(np.float64), inverse))
 
 
 def vote_shares(votes: IntArray, distances: FloatArray, n_labels: int, weights: str = "distance") -> FloatArray:
