@@ -53,6 +53,10 @@ class UnknownError(InputError):
     """The picture or query does not exist."""
 
 
+class NewGradeError(InputError):
+    """A grade is not on the scale of a collection, and may be a mistake."""
+
+
 class NotEuclideanError(InputError):
     """A distance matrix is not Euclidean."""
 

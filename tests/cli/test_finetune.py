@@ -51,7 +51,7 @@ class TestWithTorch:
         assert re.search(r"error after +0.4, -20 %; of pictures held out of the training", result.stdout)
         assert re.search(r"trained +on 30 pictures, 8 batches each, in \d+ seconds?", result.stdout)
         assert "--undo` returns to pixels" in " ".join(result.stdout.split())
-        assert re.search(r"training 3 networks with 8 batches each, about \d+ seconds? …", result.stderr)
+        assert re.search(r"training 4 networks with 8 batches each, about \d+ seconds? …", result.stderr)
         assert "fine-tuned on 30 pictures" in " ".join(done("info", collection).split())
         assert document("info", collection)["finetuned"]["pictures"] == 30
         assert "is trained" in done("finetune", collection, "--undo", "--jobs", "1")

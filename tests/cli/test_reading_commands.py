@@ -175,9 +175,9 @@ class TestInfoAndExport:
         for part in ("36: 30 with a grade, 6 without", "pixels:8, 192 numbers", "█", "trained", "on disk"):
             assert part in text
         assert document("info", made[0] / "collection")["grades"] == [
-            {"grade": "0", "value": 0.0, "pictures": 12},
-            {"grade": "1", "value": 1.0, "pictures": 12},
-            {"grade": "2", "value": 2.0, "pictures": 6},
+            {"grade": "0", "value": 0.0, "pictures": 12, "estimated": 0},
+            {"grade": "1", "value": 1.0, "pictures": 12, "estimated": 0},
+            {"grade": "2", "value": 2.0, "pictures": 6, "estimated": 6},
         ]
 
     def test_info_without_a_collection(self, tmp_path):

@@ -287,3 +287,21 @@ class TestAddAndRemove:
     def test_directory_without_a_collection_is_reported(self, tmp_path):
         for command in (("add", tmp_path, ROOT / "docs/images/ranking.png"), ("remove", tmp_path, "x")):
             assert "ordrank fit" in failed(*command)
+
+
+class TestUngraded:
+    def test_pictures_without_grades_are_graded_later(self, tmp_path):
+        write_folder(tmp_path / "pictures", 12, table=tmp_path / "g.csv")
+        text = done("fit", tmp_path / "pictures", "--out", tmp_path / "c", "--ungraded", "--features", "pixels:4")
+        assert "12 pictures without grades" in text
+        assert "ordrank serve" in text
+        assert "needs two different grades" in failed("fit", "--out", tmp_path / "c")
+        fitted = document("fit", tmp_path / "pictures", "--labels", tmp_path / "g.csv", "--out", tmp_path / "c")
+        assert (fitted["pictures"], fitted["graded"]) == (12, 10)
+
+    def test_labels_and_no_folder_are_errors(self, tmp_path):
+        write_folder(tmp_path / "pictures", 3, table=tmp_path / "g.csv")
+        options = ("--out", tmp_path / "c", "--ungraded")
+        assert "needs a folder" in failed("fit", *options)
+        assert "no --labels" in failed("fit", tmp_path / "pictures", "--labels", tmp_path / "g.csv", *options)
+        assert not (tmp_path / "c").exists()

@@ -24,7 +24,7 @@ def test_a_request_needs_a_positive_k_and_no_negative_offset(arguments, message)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [({"limit": 0}, "limit must be at least 1"), ({"offset": -1}, "offset")]
+    ("arguments", "message"), [({"limit": 0}, "limit and step must be at least 1"), ({"offset": -1}, "offset")]
 )
 def test_a_page_needs_a_positive_limit_and_no_negative_offset(collection, arguments, message):
     with pytest.raises(InputError, match=message):

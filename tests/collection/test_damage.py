@@ -122,7 +122,7 @@ class TestDatabase:
     def test_other_format_is_rejected(self, trained, format):
         write(trained, "UPDATE meta SET value = ? WHERE key = 'format'", format)
         message = error_of_readers(trained, mentions=trained)
-        assert f"has the format {format}, this version of ordrank reads 4" in message
+        assert f"has the format {format}, this version of ordrank reads 5" in message
         assert "create it again" in message
 
     @pytest.mark.parametrize("text", [b"", b"x", b"file,grade\n" * 1000, bytes(8192)], ids=len)

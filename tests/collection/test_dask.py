@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ordrank.collection import dask
+from ordrank.collection.access import write_store
 from ordrank.collection.queries import QueryReader
-from ordrank.collection.store import write_store
 from ordrank.errors import CollectionError
 from tests.cli.running import document, failed, paint, run, write_folder
 from tests.collection.commands import rank, remove
@@ -131,8 +131,7 @@ def test_collection_without_grades_raises(searched, client, tmp_path):
     collection = shutil.copytree(searched / "c", tmp_path / "c")
     with write_store(collection) as store:
         names = [row.name for row in store.rows()]
-        for row in store.rows():
-            store.set_grade(row.id, None)
+        store.give_grades(store.ids(), None)
     for cluster in ({}, {"scheduler": client.scheduler.address}):
         with pytest.raises(CollectionError, match="no picture of the collection has a grade to vote with"):
             rank(collection, ["p003.png"], **cluster)

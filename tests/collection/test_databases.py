@@ -8,8 +8,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from ordrank.collection.access import read_store
 from ordrank.collection.model_file import current_model
-from ordrank.collection.store import read_store
 from ordrank.errors import InputError
 from tests.collection.commands import embed, export, rank
 from tests.collection.pictures import draw

@@ -79,7 +79,7 @@ def test_a_collection_is_examined_once_after_each_change(changeable):
     stages = []
     with changeable as collection:
         report = collection.doctor()
-        assert collection.doctor(progress=lambda *step: stages.append(step)) is report
+        assert collection.doctor(progress=lambda *step: stages.append(step)) == report
         assert not stages
         with Collection.open(collection.directory) as other:
             other.grade("000.png", 4)

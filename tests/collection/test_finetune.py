@@ -10,13 +10,15 @@ pytest.importorskip("torch")
 
 from ordrank import Collection, OrdinalNetwork
 from ordrank.collection import finetune as module
-from ordrank.collection.store import read_store
+from ordrank.collection.access import read_store
 from ordrank.errors import BadPicturesError, CollectionBusyError, CollectionError, InputError
 from tests.collection.commands import add, evaluate, finetune, fit, info, rank
 from tests.collection.pictures import content, draw_files, names, rows, write_grades
 from tests.collection.processes import Child, call, call_and_die, duration_of
 from tests.collection.test_features import write_stripes
-from tests.deep.tiny import TINY, tiny_networks
+from tests.deep.tiny import tiny_networks
+
+N_OUTPUTS, PIXELS = 2, 48  # of the network, and of the features before
 
 
 @pytest.fixture
@@ -37,7 +39,11 @@ def features_of(directory):
 
 class TestAdopted:
     @pytest.fixture
-    def tuned(self, trained, always_better):
+    def before(self, trained):
+        return features_of(trained)
+
+    @pytest.fixture
+    def tuned(self, trained, before, always_better):
         return finetune(trained)
 
     def test_the_collection_has_the_features_of_the_network(self, trained, tuned):
@@ -45,23 +51,28 @@ class TestAdopted:
         assert tuned.adopted
         assert summary.features == tuned.network
         assert network_files(trained) == [tuned.network]
-        assert summary.dimensions["features"] == TINY.head
+        assert summary.dimensions["features"] == N_OUTPUTS + PIXELS
         assert summary.finetuned["pictures"] == tuned.pictures == summary.graded
         assert summary.finetuned["backbone"] == "tiny"
         assert sum(summary.finetuned["grades"].values()) == summary.graded
         assert summary.changed == summary.added == 0
 
-    def test_graded_pictures_have_features_of_a_network_that_has_not_seen_them(self, trained, tuned):
+    def test_graded_pictures_have_outputs_of_a_network_that_has_not_seen_them(self, trained, before, tuned):
         with tiny_networks(steps=8):
             files = Collection(trained).training_files()
             network = OrdinalNetwork("tiny").fit(files.graded, files.grades, files.groups)
         with read_store(trained) as store:
             graded = ~np.isnan(store.grades())
-        features = features_of(trained)
-        np.testing.assert_array_equal(features[graded], network.features_)
-        scale = np.abs(features).max()
-        np.testing.assert_allclose(features[~graded], network.transform(files.ungraded), atol=1e-4 * scale)
-        assert np.abs(features[graded] - network.transform(files.graded)).max() > 1e-3 * scale
+        outputs, appearance = np.split(features_of(trained), [N_OUTPUTS], axis=1)
+        np.testing.assert_array_equal(outputs[graded], network.outputs_)
+        scale = np.abs(outputs).max()
+        np.testing.assert_allclose(outputs[~graded], network.embedding_.outputs(files.ungraded), atol=1e-4 * scale)
+        assert np.abs(outputs[graded] - network.embedding_.outputs(files.graded)).max() > 1e-3 * scale
+        # Beside them stand the features before, with a root mean square distance half as large.
+        weight = np.median(appearance[before > 0] / before[before > 0])
+        np.testing.assert_allclose(appearance, weight * before, rtol=1e-4, atol=1e-6)
+        spread = [np.sqrt(part[graded].var(axis=0).sum()) for part in (appearance, outputs)]
+        assert spread[0] == pytest.approx(0.5 * spread[1], rel=1e-4)
 
     def test_all_operations_go_on(self, trained, tuned, pictures, tmp_path):
         (result,) = rank(trained, [str(pictures / "000.png")])
@@ -199,7 +210,7 @@ class TestInterrupted:
         assert info(trained).features == "pixels:4"
         assert rank(trained, ["001.png"])[0].hits
         seen, report = self.steps_of(trained)
-        assert seen == list(range(12, 25))  # from the checkpoint after 8 + 3
+        assert seen == list(range(12, 33))  # from the checkpoint after 8 + 3
         assert report.network == finetune(other).network
         assert network_files(trained) == [report.network]
 
@@ -222,7 +233,7 @@ class TestInterrupted:
 
     def test_a_run_is_continued_after_a_failure_that_passes(self, trained, always_better, pictures):
         def progress(stage, done, total):
-            if stage.startswith("training") and done == 24:  # the last
+            if stage.startswith("training") and done == 32:  # the last
                 (pictures / "003.png").rename(pictures / "away")
 
         with pytest.raises(InputError, match=r"003\.png cannot be read"):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ordrank.collection import train
+from ordrank.collection.access import read_store
 from ordrank.collection.model_file import current_model
 from ordrank.collection.reports import ImportReport
-from ordrank.collection.store import read_store
 from ordrank.errors import BadPicturesError, CollectionError, GradesError, InputError
 from ordrank.estimators import OrdinalMetric
 from tests.collection.commands import add, fit, info, rank, remove

@@ -99,7 +99,7 @@ class TestFullFileSystem:
         """Mount a small file system; return its directory."""
         directory = tmp_path / "disk"
         directory.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", "size=640k", "tmpfs", str(directory)]
+        command = ["mount", "-t", "tmpfs", "-o", "size=1024k", "tmpfs", str(directory)]
         if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
             pytest.skip("no file system can be mounted here")
         yield directory

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from ordrank import Collection
+from ordrank.collection.access import read_store
 from ordrank.collection.model_file import current_model
-from ordrank.collection.store import read_store
 from ordrank.collection.train import _out_of_fold_positions
 from ordrank.datasets import make_fruit
 from ordrank.estimators import OrdinalMetric

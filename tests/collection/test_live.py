@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.access import write_store
 from ordrank.collection.export import COLUMNS
 from ordrank.collection.snapshot import EmbeddingSpace, _principal_axes
-from ordrank.collection.store import write_store
 from ordrank.errors import CollectionError, InputError, UnknownError
 from tests.collection.commands import add, fit, rank, remove
 from tests.collection.pictures import draw_files, rows
@@ -102,7 +102,7 @@ class TestRefresh:
         collection.picture(6)
         remove(trained, ["005.png"])
         with pytest.raises(UnknownError):
-            collection.thumbnail(6)
+            collection.files.thumbnail(6)
 
     def test_estimates_stay_when_all_grades_are_withdrawn(self, collection, trained):
         with write_store(trained) as store, store.transaction() as cursor:
@@ -117,7 +117,7 @@ class TestRefresh:
         with write_store(trained) as store, store.transaction() as cursor:
             cursor.execute("DELETE FROM thumbnails WHERE id = 6")
         with pytest.raises(CollectionError, match="is damaged"):
-            collection.thumbnail(6)
+            collection.files.thumbnail(6)
 
 
 class TestGradesAsText:
@@ -154,9 +154,9 @@ class TestUndo:
         before = rows(trained, "SELECT id, grade, estimate FROM pictures")
         for picture, grade in ((6, "0"), (5, "1"), (6, None), (6, "2"), ("006.png", 1)):
             collection.grade(picture, grade)
-        undone = [collection.undo().name for _ in range(5)]
+        undone = [collection.undo()[0].name for _ in range(5)]
         assert undone == ["006.png", "005.png", "005.png", "004.png", "005.png"]
-        assert collection.undo() is None
+        assert collection.undo() == []
         assert rows(trained, "SELECT id, grade, estimate FROM pictures") == before
         assert collection.info().changed == 0
 
@@ -164,12 +164,12 @@ class TestUndo:
         collection.grade(6, "0")
         collection.undo()
         collection.grade(6, "1")
-        assert collection.undo().grade == "2"
-        assert collection.undo() is None
+        assert collection.undo()[0].grade == "2"
+        assert collection.undo() == []
 
     def test_another_process_can_undo(self, collection, trained):
         collection.grade(6, "0")
-        assert Collection.open(trained).undo().grade == "2"
+        assert Collection.open(trained).undo()[0].grade == "2"
         assert collection.picture(6).grade == "2"
 
     def test_a_grade_that_was_changed_otherwise_is_kept(self, collection, trained):
@@ -270,7 +270,7 @@ def test_a_confirmed_grade_survives_a_killed_server(trained):
             for number, grade in grades.items():
                 assert client.get(f"{API}/pictures/{number}").json()["grade"] == grade
             number, grade = 6 + turn, str(turn + 4)
-            answered = client.put(f"{API}/pictures/{number}/grade", json={"grade": grade})
+            answered = client.put(f"{API}/pictures/{number}/grade", json={"grade": grade, "accept_new": True})
             code, _, _ = server.end(signal.SIGKILL)
             assert code == -signal.SIGKILL
             assert answered.json()["grade"] == grade

@@ -7,9 +7,9 @@ import pytest
 from ordrank import Collection
 from ordrank.collection import queries as reader
 from ordrank.collection import search
+from ordrank.collection.access import read_store
 from ordrank.collection.ingest import reading
 from ordrank.collection.ingest.reading import read_pictures
-from ordrank.collection.store import read_store
 from ordrank.collection.train import fit_ranker, project
 from ordrank.errors import InputError, UnreadablePictureError
 from ordrank.features.registry import find_extractor

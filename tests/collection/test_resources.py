@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.access import write_store
 from ordrank.collection.database import DATABASE
 from ordrank.collection.fit import fit_collection
 from ordrank.collection.html_report import write_report
-from ordrank.collection.store import write_store
 from ordrank.errors import CollectionError
 from tests.collection.commands import add, remove
 from tests.collection.pictures import draw_files, files, rows
@@ -33,7 +33,7 @@ def test_closing_closes_all_files(collection):
         ]
 
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(collection.thumbnail, range(1, 41)))
+        list(threads.map(collection.files.thumbnail, range(1, 41)))
     collection.rank(1)
     assert open_files()
     collection.close()

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from ordrank.collection.access import read_store, write_store
 from ordrank.collection.database import DATABASE, is_collection
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.ingest.rows import add_rows
-from ordrank.collection.store import read_store, write_store
 from ordrank.collection.types import EmbeddedBatch, Header
 from ordrank.errors import CollectionError
 
@@ -103,7 +103,7 @@ class TestRows:
             assert len(store) == 3
 
     def test_copies_are_stored_once(self, directory, monkeypatch):
-        monkeypatch.setattr("os.path.exists", lambda path: path == "/somewhere/a")
+        monkeypatch.setattr("os.path.exists", lambda path: str(path) == "/somewhere/a")
         with write_store(directory) as store:
             (bad,) = insert(store, picture("d", content="sha of a"))
             assert (bad.name, bad.reason) == ("d", "has the same content as 'a' and is kept once")
@@ -120,7 +120,7 @@ class TestRows:
 
     def test_removed_pictures_are_deleted_from_every_table(self, directory):
         with write_store(directory) as store:
-            store.store_embeddings("model-x", [embedded(3)], {})
+            store_embeddings(store, "model-x", [embedded(3)])
             store.remove(["a", "b"])
         with closing(sqlite3.connect(directory / DATABASE)) as connection:
             for table in ("pictures", "features", "embeddings", "thumbnails"):
@@ -128,9 +128,13 @@ class TestRows:
 
     def test_model_name_and_notes_are_stored(self, directory):
         with write_store(directory) as store:
-            store.store_embeddings("model-x", [embedded(3)], {"fitted": "today"})
+            store_embeddings(store, "model-x", [embedded(3)], {"fitted": "today"})
         with read_store(directory) as store:
             assert (store.header.model, store.note("fitted"), store.note("nothing")) == ("model-x", "today", None)
+
+
+def store_embeddings(store, model, batches, notes=None):
+    store.store_embeddings(model, batches, store.grades(), 0.5, notes or {})
 
 
 def embedded(*lengths, held_out=None):
@@ -144,7 +148,7 @@ class TestEmbeddings:
     def test_embeddings_are_read_as_written(self, directory):
         with write_store(directory) as store:
             assert store.embeddings().vectors.shape == (0, 0)
-            store.store_embeddings("model-x", [embedded(3)], {})
+            store_embeddings(store, "model-x", [embedded(3)])
             insert(store, picture("d"))
             embeddings = store.embeddings()
             np.testing.assert_array_equal(embeddings.ids, [1, 2, 3])
@@ -155,10 +159,10 @@ class TestEmbeddings:
 
     def test_embeddings_are_stored_in_one_transaction(self, directory):
         with write_store(directory) as store:
-            store.store_embeddings("model-x", [embedded(3)], {})
+            store_embeddings(store, "model-x", [embedded(3)])
             for wrong in ([embedded(2)], [embedded(3), embedded(1)]):
                 with pytest.raises((ValueError, IndexError)):
-                    store.store_embeddings("model-y", wrong, {"fitted": "today"})
+                    store_embeddings(store, "model-y", wrong, {"fitted": "today"})
                 assert (store.header.model, store.note("model"), store.note("fitted")) == ("model-x", "model-x", None)
                 assert len(store.embeddings().ids) == 3
 
@@ -167,11 +171,11 @@ class TestEmbeddings:
             return [(row.estimate, row.lowest, row.highest) for row in store.rows()]
 
         with write_store(directory) as store:
-            store.store_embeddings("model-x", [embedded(3)], {})
+            store_embeddings(store, "model-x", [embedded(3)])
             assert estimates(store) == [(0, -1, 1), (1, 0, 2), (2, 1, 3)]
             store.set_grades({"a": 7.0})
-            assert store.set_grade(2, None)
-            assert store.set_grade(3, 7.0)
+            store.give_grades([2], None)
+            store.give_grades([3], 7.0)
             assert estimates(store) == [(0, -1, 1), (1, 0, 2), (2, 1, 3)]
             store.set_estimates([1, 3], np.array([[8.0, 7.0, 9.0], [9.0, 9.0, 9.0]]))
             assert estimates(store) == [(8, 7, 9), (1, 0, 2), (9, 9, 9)]
@@ -185,7 +189,7 @@ class TestEmbeddings:
         with write_store(directory) as store:
             ids, values = store.held_out(3)
             assert (ids, values.shape) == ([], (0, 3))
-            store.store_embeddings("model-x", [embedded(3, held_out=held_out)], {})
+            store_embeddings(store, "model-x", [embedded(3, held_out=held_out)])
             ids, values = store.held_out(3)
             assert ids == [2, 3]
             np.testing.assert_array_equal(values, held_out[1:])
@@ -198,7 +202,7 @@ class TestEmbeddings:
 
     def test_a_picture_with_new_content_was_not_in_the_fit(self, directory):
         with write_store(directory) as store:
-            store.store_embeddings("model-x", [embedded(3, held_out=np.ones((3, 2)))], {})
+            store_embeddings(store, "model-x", [embedded(3, held_out=np.ones((3, 2)))])
             insert(store, picture("b", content="new"), embedded=embedded(1))
             assert store.held_out(2)[0] == [1, 3]
 

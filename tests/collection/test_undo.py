@@ -22,7 +22,7 @@ def grade_last(collection):
 def test_nothing_is_undone_after_the_picture_was_removed(collection):
     collection.grade("039.png", "1")
     remove(collection.directory, ["039.png"])
-    assert collection.undo() is None
+    assert collection.undo() == []
 
 
 def test_a_picture_with_the_id_of_a_removed_one_keeps_its_grade(collection, tmp_path):
@@ -31,7 +31,7 @@ def test_a_picture_with_the_id_of_a_removed_one_keeps_its_grade(collection, tmp_
     draw_files(tmp_path / "new", [50])
     add(collection.directory, tmp_path / "new", labels={"050.png": "1"}, n_jobs=1)
     assert collection.picture("050.png").id == last
-    assert collection.undo() is None
+    assert collection.undo() == []
     assert collection.picture("050.png").grade == "1"
 
 
@@ -39,7 +39,7 @@ def test_nothing_is_undone_after_the_file_became_a_copy_of_another(collection, p
     name = collection.picture(grade_last(collection)).name
     (pictures / name).write_bytes((pictures / "001.png").read_bytes())
     add(collection.directory, pictures, n_jobs=1)
-    assert collection.undo() is None
+    assert collection.undo() == []
 
 
 def test_earlier_changes_of_other_pictures_can_still_be_undone(collection):
@@ -47,5 +47,5 @@ def test_earlier_changes_of_other_pictures_can_still_be_undone(collection):
     collection.grade("005.png", "0")
     collection.grade("006.png", "0")
     remove(collection.directory, ["006.png"])
-    assert collection.undo().grade == before
-    assert collection.undo() is None
+    assert collection.undo()[0].grade == before
+    assert collection.undo() == []

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.access import read_store, write_store
 from ordrank.collection.model_file import current_model
-from ordrank.collection.store import read_store, write_store
 from ordrank.errors import CollectionBusyError, CollectionError
 from tests.collection.commands import fit, info, rank, remove
 from tests.collection.pictures import content, draw_files, files, names, rows, write_grades

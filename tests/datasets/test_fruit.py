@@ -56,6 +56,11 @@ def test_shapes_dtypes_and_balance(n_samples: int, size: int, n_grades: int, n_p
     assert (data.images.std(axis=(1, 2)) > 3).all(), "a picture is blank"
 
 
+def test_the_grade_is_the_ripeness_rounded_down(data: Fruit) -> None:
+    np.testing.assert_array_equal(np.floor(5 * data.ripeness).astype(np.int64), data.grade)
+    assert len(np.unique(data.ripeness)) == len(data.ripeness)
+
+
 def test_plants_have_fifteen_pictures_by_default(data: Fruit) -> None:
     np.testing.assert_array_equal(np.bincount(data.plant), np.full(20, 15))
     pairs = np.unique(np.column_stack([data.plant, data.grade]), axis=0, return_counts=True)

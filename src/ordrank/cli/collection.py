@@ -39,6 +39,7 @@ commands = typer.Typer()
         "ordrank fit scans --labels scans.csv --order mild,moderate,severe --out knees",
         "ordrank fit folders --out collection",
         "ordrank fit --out collection",
+        "ordrank fit pictures --out collection --ungraded",
     )
 )
 def fit(
@@ -89,14 +90,21 @@ def fit(
             help="Read the pictures with a local Dask cluster of this many workers.", min=1, show_default=False
         ),
     ] = None,
+    ungraded: Annotated[
+        bool, typer.Option("--ungraded", help="Create a collection without grades, to give them on the page.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Create a collection from a folder of pictures with grades, or train one again.
 
-    Grades come from a CSV file or from folders that are named after them. Pictures that have not changed are not read
-    again, and an interrupted run continues where it stopped.
+    Grades come from a CSV file or from folders that are named after them, or are given later on the page (--ungraded).
+    Pictures that have not changed are not read again, and an interrupted run continues where it stopped.
     """
     check_cluster(scheduler, workers)
+    if ungraded:
+        own: dict[str, Any] = {"features": features, "device": device, "order": order, "strict": strict}
+        _create_ungraded(images, out, labels, as_json=as_json, **own, n_jobs=jobs)
+        return
     with plain_errors(RESUMABLE, all_bad=as_json):
         from ordrank.collection.collection import Collection
         from ordrank.errors import InputError
@@ -131,6 +139,24 @@ def fit(
 
         print_import(report.imported)
         show_fit(screen(), str(out), report)
+
+
+def _create_ungraded(images: Path | None, out: Path, labels: Path | None, *, as_json: bool, **options: Any) -> None:
+    with plain_errors(RESUMABLE, all_bad=as_json):
+        from ordrank.collection.collection import Collection
+        from ordrank.errors import InputError
+
+        if images is None or labels is not None:
+            raise InputError("--ungraded needs a folder of pictures, and no --labels")
+        with progress_bar(quiet=as_json) as progress:
+            created = Collection.create_ungraded(out, images, **options, progress=progress)
+        info = created.info()
+        if as_json:
+            print_json({"collection": str(out), "pictures": info.pictures, "features": info.features})
+            return
+        screen().print(
+            f"{out} holds {info.pictures} pictures without grades; grade some on the page: ordrank serve {out} --open",
+        )
 
 
 @commands.command(

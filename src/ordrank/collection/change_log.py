@@ -7,11 +7,13 @@ in memory can be brought up to date without reading all rows again.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from typing import NamedTuple
 
 # Logged changes; a snapshot that has missed more is read again as a whole.
-MAX_LOGGED = 1000
+MAX_LOGGED = 10_000
 SERIAL, CHANGED = "serial", "changed"
+JUDGED = "judged"  # comparisons and confirmations that were recorded: these change no picture
 # ``trained``: grades that changed since the last training, as they were then. ``added``: pictures that were added or
 # whose files have changed since.
 SCHEMA = """
@@ -19,7 +21,8 @@ CREATE TABLE added (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE
 CREATE TABLE counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL);
 CREATE TABLE grade_changes (
-    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, undoes INTEGER
+    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, undoes INTEGER,
+    grader TEXT NOT NULL DEFAULT '', given REAL, batch INTEGER
 );
 """
 _INCREMENT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
@@ -36,12 +39,19 @@ class GradeChange(NamedTuple):
 
 
 class LoggedChange(NamedTuple):
-    """A logged change that has not been undone: its serial number, the picture, its grade before and after."""
+    """A logged change that has not been undone.
+
+    Its serial number, the picture, its grade before and after, who changed it, what that grader had given before, and
+    the serial number of the first of the changes that were made together.
+    """
 
     serial: int
     id: int
     before: float | None
     grade: float | None
+    grader: str
+    given: float | None
+    batch: int
 
 
 def counter(connection: sqlite3.Connection | sqlite3.Cursor, key: str) -> int:
@@ -56,9 +66,20 @@ def count_transaction(cursor: sqlite3.Cursor) -> None:
     cursor.execute(_SET, (CHANGED, _count_changed(cursor)))
 
 
+def count_judgement(cursor: sqlite3.Cursor) -> None:
+    """Count a comparison or confirmation: a snapshot in memory holds neither, and stays as it is."""
+    cursor.execute(_INCREMENT, (JUDGED, 1))
+
+
 def remember_grades(cursor: sqlite3.Cursor, grades: list[tuple[float, str]]) -> None:
     """Keep the grades of the last training before they are replaced; pairs of a new grade and a name."""
     cursor.executemany(f"{_REMEMBER} grade IS NOT ? AND name = ?", grades)
+
+
+def replace_grade(cursor: sqlite3.Cursor, change: GradeChange) -> None:
+    """Replace the grade of a picture in a transaction of other changes, which is not logged."""
+    cursor.execute(f"{_REMEMBER} id = ? AND grade IS NOT ?", change)
+    cursor.execute("UPDATE pictures SET grade = ? WHERE id = ?", (change.grade, change.id))
 
 
 def remember_added(cursor: sqlite3.Cursor, picture: int) -> None:
@@ -66,10 +87,16 @@ def remember_added(cursor: sqlite3.Cursor, picture: int) -> None:
     cursor.execute("INSERT OR IGNORE INTO added VALUES (?)", (picture,))
 
 
-def forget_training(cursor: sqlite3.Cursor) -> None:
-    """Clear what has changed since the last training: the model was trained with the current pictures and grades."""
+def forget_training(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float | None]]) -> None:
+    """Clear what has changed since the last training: the model was trained with the current pictures.
+
+    ``grades`` are the ids of all pictures, and the grades it was trained with: some may have changed meanwhile.
+    """
     cursor.execute("DELETE FROM trained")
     cursor.execute("DELETE FROM added")
+    current = dict(cursor.execute("SELECT id, grade FROM pictures"))
+    changed = [(picture, grade) for picture, grade in grades if current[picture] != grade]
+    cursor.executemany("INSERT INTO trained VALUES (?, ?)", changed)
 
 
 def forget_removed(cursor: sqlite3.Cursor) -> None:
@@ -77,21 +104,31 @@ def forget_removed(cursor: sqlite3.Cursor) -> None:
     cursor.execute("DELETE FROM grade_changes WHERE id NOT IN (SELECT id FROM pictures)")
 
 
-def change_grade(cursor: sqlite3.Cursor, change: GradeChange, undoes: int | None = None) -> bool:
-    """Change one grade in a transaction of its own and log it; return False if there is no such picture."""
-    row = cursor.execute("SELECT grade FROM pictures WHERE id = ?", (change.id,)).fetchone()
-    if row is None:
-        return False
+def change_grade(
+    cursor: sqlite3.Cursor,
+    change: GradeChange,
+    *,
+    undoes: int | None = None,
+    grader: str = "",
+    given: float | None = None,
+    batch: int | None = None,
+) -> int:
+    """Change the grade of an existing picture and log it; see :class:`LoggedChange`. Return its batch.
+
+    All changes of a transaction must be such changes.
+    """
+    (before,) = cursor.execute("SELECT grade FROM pictures WHERE id = ?", (change.id,)).fetchone()
     cursor.execute(f"{_REMEMBER} id = ?", (change.id,))
     changed_before = _count_changed(cursor, change.id)
     cursor.execute("UPDATE pictures SET grade = ? WHERE id = ?", (change.grade, change.id))
     cursor.execute(_INCREMENT, (SERIAL, 1))
     cursor.execute(_INCREMENT, (CHANGED, _count_changed(cursor, change.id) - changed_before))
     serial = counter(cursor, SERIAL)
-    logged = (serial, change.id, row[0], change.grade, undoes)
-    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?)", logged)
+    batch = serial if batch is None else batch
+    logged = (serial, change.id, before, change.grade, undoes, grader, given, batch)
+    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", logged)
     cursor.execute("DELETE FROM grade_changes WHERE serial <= ?", (serial - MAX_LOGGED,))
-    return True
+    return batch
 
 
 def count_added(connection: sqlite3.Connection) -> int:
@@ -109,13 +146,15 @@ def changes_since(connection: sqlite3.Connection, serial: int) -> list[GradeChan
     return found if len(found) == missed else None
 
 
-def last_change(connection: sqlite3.Connection) -> LoggedChange | None:
-    """Return the last logged change that is neither an undo nor undone."""
-    row = connection.execute(
-        "SELECT serial, id, before, grade FROM grade_changes WHERE undoes IS NULL AND serial NOT IN "
-        "(SELECT undoes FROM grade_changes WHERE undoes IS NOT NULL) ORDER BY serial DESC LIMIT 1"
-    ).fetchone()
-    return None if row is None else LoggedChange(*row)
+def last_changes(cursor: sqlite3.Cursor, grader: str) -> list[LoggedChange]:
+    """Return the last logged changes by a grader that were made together and are neither undone nor undo others."""
+    columns = "serial, id, before, grade, grader, given, coalesce(batch, serial) AS made"
+    open_changes = (
+        f"SELECT {columns} FROM grade_changes WHERE undoes IS NULL AND grader = ? "
+        "AND serial NOT IN (SELECT undoes FROM grade_changes WHERE undoes IS NOT NULL)"
+    )
+    statement = f"SELECT * FROM ({open_changes}) WHERE made = (SELECT max(made) FROM ({open_changes})) ORDER BY serial"
+    return [LoggedChange(*row) for row in cursor.execute(statement, (grader, grader))]
 
 
 def _count_changed(cursor: sqlite3.Cursor, picture: int | None = None) -> int:

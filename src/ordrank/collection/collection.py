@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 
 from ordrank._protocols import Progress, TrainingFiles, no_progress
 from ordrank.collection import html_report, reports
-from ordrank.collection.database import check_exists, content_sha256, is_collection
+from ordrank.collection.access import read_store
+from ordrank.collection.browsing import list_pictures
+from ordrank.collection.database import check_exists, is_collection
 from ordrank.collection.doctor import Doctor
-from ordrank.collection.grading import GradeWriter
 from ordrank.collection.info import describe_collection
+from ordrank.collection.labeling import Labeling
 from ordrank.collection.live import LiveSnapshot
+from ordrank.collection.picture_files import PictureFiles
+from ordrank.collection.quality import QualityReport, assess
 from ordrank.collection.queries import Query, QueryReader
 from ordrank.collection.snapshot import Snapshot
-from ordrank.collection.store import read_store
 from ordrank.collection.types import (
     AcquireLock,
+    ListOptions,
+    ListRequest,
     Picture,
     PicturePage,
     Points,
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from ordrank.collection.finetune import FinetuneOptions
     from ordrank.collection.fit import AddOptions, FitOptions, ReadOptions
     from ordrank.collection.ingest.labels import LabelsLike
+    from ordrank.collection.ungraded import UngradedOptions
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -54,6 +60,10 @@ class Collection:
     directory : Path
     fit_report : FitReport or None
         Outcome of the last :meth:`create` or :meth:`fit` of this object.
+    labeling : Labeling
+        Grades, confirmations and comparisons by people, and what they should look at next.
+    files : PictureFiles
+        Thumbnails and larger versions of pictures, copies of their files, and single new pictures.
 
     Examples
     --------
@@ -77,7 +87,8 @@ class Collection:
         self._live = LiveSnapshot(self.directory, snapshot, on_new_model)
         self._queries = QueryReader(self.directory, self._live)
         self._doctor = Doctor(self.directory, self._live)
-        self._grades = GradeWriter(self.directory, self._live, write_lock)
+        self.labeling = Labeling(self.directory, self._live, write_lock)
+        self.files = PictureFiles(self.directory, self._live, self._queries)
 
     @classmethod
     def open(cls, directory: PathLike) -> Self:
@@ -108,6 +119,18 @@ class Collection:
         collection = cls(directory)
         collection.fit_report = report
         return collection
+
+    @classmethod
+    def create_ungraded(cls, directory: PathLike, images: PathLike, **options: Unpack[UngradedOptions]) -> Self:
+        """Create a collection of pictures that nobody has graded yet; :meth:`fit` trains it once two grades are given.
+
+        ``features``, ``device``, ``order``, ``strict``, ``n_jobs`` and ``progress`` are those of :meth:`fit`; without
+        grades ``"auto"`` takes the largest installed network, or pixels.
+        """
+        from ordrank.collection.ungraded import create_ungraded
+
+        create_ungraded(Path(directory), images, **options)
+        return cls(directory)
 
     def __enter__(self) -> Self:
         return self
@@ -206,26 +229,26 @@ class Collection:
         return add_pictures(self.directory, Path(images), labels, **options)
 
     def remove(self, names: Sequence[str]) -> reports.RemovalReport:
-        """Remove pictures by name or pattern (``x/*.jpg``), all or none; the files stay where they are."""
+        """Remove pictures by name or pattern (``x/*.jpg``), all or none.
+
+        Files stay where they are, except those of :meth:`PictureFiles.add`.
+        """
         from ordrank.collection.removal import remove_pictures
 
         return remove_pictures(self.directory, names)
 
-    def grade(self, picture: str | int, grade: str | float | None) -> Picture:
-        """Set the grade of a picture, by name or id, or withdraw it (None); it is on disk when this returns."""
-        return self._grades.set(picture, grade)
+    def grade(self, picture: str | int, grade: str | float | None, *, grader: str | None = None) -> Picture:
+        """Set the grade of a picture, by name or id, or withdraw it (None); see :meth:`Labeling.grade`."""
+        return self.labeling.grade([picture], grade, grader=grader)[0]
 
-    def undo(self) -> Picture | None:
-        """Undo the last change of a single grade that has not been undone; return None if there is none.
-
-        Raise InputError if that picture got another grade in a different way since.
-        """
-        return self._grades.undo()
+    def undo(self, *, grader: str | None = None) -> list[Picture]:
+        """Undo the last change of grades by a grader; see :meth:`Labeling.undo`."""
+        return self.labeling.undo(grader=grader)
 
     def finetune(self, **options: Unpack[FinetuneOptions]) -> reports.FinetuneReport:
-        """Train a pretrained network on the graded pictures, and use its features if they are better.
+        """Train a pretrained network on the graded pictures, and add its outputs to the features if that is better.
 
-        Needs the extra ``deep``. Pictures that are trained on keep features of a network that has not seen them, so
+        Needs the extra ``deep``. Pictures that are trained on keep outputs of a network that has not seen them, so
         that estimates and errors are those of new pictures. Another call with the same options continues one that was
         interrupted. ``backbone``, ``device``, ``minutes``, ``image_size`` and ``flip`` are those of
         :class:`ordrank.OrdinalNetwork`; ``n_jobs`` and ``progress`` those of :meth:`fit`.
@@ -309,31 +332,18 @@ class Collection:
         """Return a summary of the collection."""
         return describe_collection(self.directory, self._live.snapshot and self._live.current())
 
-    def pictures(
-        self, *, grade: str | None = None, given: bool | None = None, offset: int = 0, limit: int = 60
-    ) -> PicturePage:
-        """Return a page of the pictures, by grade and then by name.
+    def pictures(self, **request: Unpack[ListOptions]) -> PicturePage:
+        """Return a page of the pictures, by grade and then by name if not requested otherwise.
 
-        Only those of a ``grade``, given or estimated, and only those whose grade was ``given`` (True) or was not
-        (False), if these are not None.
+        ``grade``, ``given``, ``search``, ``sort``, ``descending``, ``offset``, ``limit`` and ``step`` are those of
+        :class:`ListRequest`.
         """
-        return self._live.current().page(grade, given, offset, limit)
+        return list_pictures(self._live.current(), ListRequest(**request))
 
     def picture(self, picture: str | int) -> Picture:
         """Return a picture by name or id."""
         snapshot = self._live.current()
         return snapshot.picture(snapshot.row_of(picture))
-
-    def sha256(self, picture: int) -> str:
-        """Return the SHA-256 of a picture's content."""
-        snapshot = self._live.current()
-        return content_sha256(snapshot.images.sha256[snapshot.row_of(picture)])
-
-    def thumbnail(self, picture: int) -> bytes:
-        """Return a picture as a JPEG of at most 128 pixels in width and height."""
-        self._live.current().row_of(picture)
-        with self._live.reading(picture) as store:
-            return store.thumbnails([picture])[0]
 
     def points(self, limit: int = 100_000) -> Points:
         """Return the embedded pictures as points to display, or a fixed random sample of them."""
@@ -385,6 +395,10 @@ class Collection:
         from ordrank.collection.evaluate import evaluate_pictures
 
         return evaluate_pictures(self.directory, self._live.current(), Path(images), labels, **options)
+
+    def quality(self) -> QualityReport:
+        """Return errors, confusions and calibration of the estimates of graded pictures, and past trainings."""
+        return assess(self.directory, self._live.current())
 
     def doctor(self, *, progress: Progress = no_progress) -> reports.DoctorReport:
         """Look for grades that are probably wrong, near copies, and pictures unlike the others; nothing is changed."""

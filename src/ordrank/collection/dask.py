@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ordrank._protocols import Extractor
+from ordrank.collection.access import read_store
 from ordrank.collection.ingest.reading import ReadPicture, read_batch
 from ordrank.collection.search import Searcher
 from ordrank.collection.snapshot import Snapshot
-from ordrank.collection.store import Store, read_store
+from ordrank.collection.store import Store
 from ordrank.collection.types import BadPicture
 from ordrank.distributed.engine import Engine, import_distributed
 from ordrank.distributed.index import ShardedIndex, ShardIndex, index_shard_embeddings

@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._protocols import FloatArray
-from ordrank.collection import change_log
+from ordrank.collection import change_log, judgements
 from ordrank.collection.types import EmbeddedBatch, Header
 from ordrank.collection.writer_lock import LOCK_FILES
 from ordrank.errors import CollectionError
 
 _T = TypeVar("_T")
 
-DATABASE_FORMAT = 4
+DATABASE_FORMAT = 5
+_READ_FORMATS = ("4", str(DATABASE_FORMAT))
 _BLOCK_ROWS = 1024
 DATABASE = "collection.sqlite"
 _BY_FOLDER = "grades by folder"
@@ -59,7 +60,7 @@ def create(directory: Path, header: Header) -> None:
     with closing(connect(unfinished, "rwc")) as connection:
         connection.execute("PRAGMA page_size = 16384")  # thumbnails would leave almost half of smaller pages empty
         connection.execute("BEGIN IMMEDIATE")
-        for statement in (_SCHEMA + change_log.SCHEMA).split(";"):
+        for statement in (_SCHEMA + change_log.SCHEMA + judgements.SCHEMA).split(";"):
             connection.execute(statement)
         settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
         if header.order is not None:
@@ -69,6 +70,33 @@ def create(directory: Path, header: Header) -> None:
         write_meta(connection.cursor(), {"format": str(DATABASE_FORMAT), **settings})
         connection.execute("COMMIT")
     unfinished.replace(directory / DATABASE)
+
+
+def connect_to_write(directory: Path, timeout: float = 30.0) -> sqlite3.Connection:
+    """Connect for writing; a collection of an older format gets the present one. ``timeout`` is in seconds."""
+    connection = connect(directory / DATABASE, "rw")
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("4",):
+            _upgrade(connection)
+    except BaseException:
+        connection.close()  # ends the transaction
+        raise
+    return connection
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Add what format 5 has more than 4, as a whole or not at all."""
+    connection.execute("BEGIN IMMEDIATE")
+    if connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("4",):  # still
+        added = ["grader TEXT NOT NULL DEFAULT ''", "given REAL", "batch INTEGER"]
+        statements = [f"ALTER TABLE grade_changes ADD COLUMN {column}" for column in added]
+        for statement in (*statements, *judgements.SCHEMA.split(";")):
+            connection.execute(statement)
+        write_meta(connection.cursor(), {"format": str(DATABASE_FORMAT)})
+    connection.execute("COMMIT")
 
 
 def check_exists(directory: Path) -> None:
@@ -130,7 +158,7 @@ def translate_errors(directory: Path) -> Iterator[None]:
 def read_header(directory: Path, connection: sqlite3.Connection) -> Header:
     """Read the settings of a collection."""
     meta = dict(connection.execute("SELECT key, value FROM meta"))
-    if meta.get("format") != str(DATABASE_FORMAT):
+    if meta.get("format") not in _READ_FORMATS:
         raise CollectionError(
             f"{directory} has the format {meta.get('format')}, this version of ordrank reads {DATABASE_FORMAT}; "
             "use the version that created it, or create it again"
@@ -185,15 +213,16 @@ def content_sha256(stored: str) -> str:
     return stored.rpartition(" ")[2]
 
 
-def stored_path(text: str) -> Path:
-    """Return the path that was stored by :func:`as_text`."""
+def stored_path(directory: Path, text: str) -> Path:
+    """Return the path that was stored by :func:`as_text`; a relative one begins in the directory of the collection."""
     escaped = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), os.fsencode(text))
-    return Path(text if os.path.exists(text) else os.fsdecode(escaped))
+    path = directory / text
+    return path if os.path.exists(path) else directory / os.fsdecode(escaped)
 
 
-def path_exists(text: str) -> bool:
+def path_exists(directory: Path, text: str) -> bool:
     """Return whether there is a file at a path that was stored by :func:`as_text`."""
-    return os.path.exists(str(stored_path(text)))
+    return os.path.exists(stored_path(directory, text))
 
 
 def encode_vector(vector: NDArray[np.float32]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from weakref import WeakKeyDictionary
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ordrank._format import pluralize
 from ordrank._protocols import FloatArray, IntArray, Progress
+from ordrank.collection.access import read_store
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.reports import (
     FEW_PICTURES,
@@ -26,7 +28,7 @@ from ordrank.collection.reports import (
 )
 from ordrank.collection.search import Estimates, split_held_out
 from ordrank.collection.snapshot import EmbeddingSpace, Snapshot
-from ordrank.collection.store import ERROR, read_store
+from ordrank.collection.store import ERROR
 from ordrank.errors import CollectionError
 from ordrank.metrics import median_of_proba
 
@@ -40,6 +42,7 @@ _CANDIDATES = 10
 # Distances to the nearest picture, in units of the median one, of near copies and of pictures unlike the others.
 _COPY_DISTANCE, _NOVEL_DISTANCE = 0.2, 3.0
 _MAX_LISTED = 100
+_MAX_SUSPECTS = 1000  # of which those that were confirmed are left out
 
 
 class Doctor:
@@ -62,11 +65,15 @@ class Doctor:
             snapshot = self._live.current()
             if snapshot not in self._reports:
                 self._reports[snapshot] = _examine(self._directory, snapshot, progress)
-            return self._reports[snapshot]
+            report = self._reports[snapshot]
+        with read_store(self._directory) as store:
+            confirmed = store.confirmed_pictures()
+        suspects = tuple(suspect for suspect in report.suspects if suspect.id not in confirmed)[:_MAX_LISTED]
+        return replace(report, suspects=suspects, advice=_advice(snapshot, suspects, report))
 
 
 def _examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorReport:
-    """Examine all embedded pictures."""
+    """Examine all embedded pictures; the report lists confirmed grades too, and has no advice."""
     space = snapshot.space
     if space is None:
         raise CollectionError("the collection has no model yet; train it with `ordrank fit --out COLLECTION`")
@@ -75,23 +82,21 @@ def _examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorR
     grades = snapshot.grades[space.rows]
     graded = np.flatnonzero(~np.isnan(grades))
     progress(f"examining {pluralize(len(space.rows), 'picture')}", 0, 0)
-    estimates = _estimate_held_out(snapshot, space, graded, progress)
+    estimates = estimate_held_out(snapshot, space, graded, progress)
     nearest, distances = _nearest_in_appearance(space, progress)
     given = grades[graded]
     error_median = float(np.abs(np.median(given) - given).mean())
     error = float(np.abs(estimates.values - given).mean()) if noted is None else float(noted)
-    suspects = _suspects(snapshot, space, graded, estimates)
-    copies = _near_copies(snapshot, space, nearest, distances)
     return DoctorReport(
         pictures=len(space.rows),
         graded=len(graded),
-        suspects=suspects,
-        near_copies=copies,
+        suspects=_suspects(snapshot, space, graded, estimates),
+        near_copies=_near_copies(snapshot, space, nearest, distances),
         novel=_novel(snapshot, space, distances),
         error=error,
         error_median=error_median,
         verdict=verdict(error, error_median),
-        advice=_advice(snapshot, given, suspects, copies, error, error_median),
+        advice=(),
     )
 
 
@@ -105,7 +110,7 @@ def suspicion(proba: FloatArray, index: IntArray) -> FloatArray:
     return np.asarray(np.log((largest + _MIN_PROBABILITY) / (own + _MIN_PROBABILITY)) + largest - own)
 
 
-def _estimate_held_out(snapshot: Snapshot, space: EmbeddingSpace, graded: IntArray, progress: Progress) -> Estimates:
+def estimate_held_out(snapshot: Snapshot, space: EmbeddingSpace, graded: IntArray, progress: Progress) -> Estimates:
     """Return the estimates of graded pictures, numbers of rows of the space, without their own grades."""
     model, estimator = snapshot.trained_model, snapshot.searcher.estimator
     width = space.held_out.shape[1] or model.n_order
@@ -132,7 +137,7 @@ def _suspects(
     scores = suspicion(estimates.proba, index)
     is_suspect = (largest >= _SUSPECT_RATIO * own) & (median_of_proba(estimates.proba) != index)
     found = np.flatnonzero(is_suspect)
-    found = found[np.argsort(-scores[found], kind="stable")][:_MAX_LISTED]
+    found = found[np.argsort(-scores[found], kind="stable")][:_MAX_SUSPECTS]
     return tuple(
         SuspectGrade(
             id=int(snapshot.images.ids[rows[i]]),
@@ -204,18 +209,12 @@ def _picture_grade(snapshot: Snapshot, row: int) -> PictureGrade:
     return PictureGrade(found.id, found.name, found.grade)
 
 
-def _advice(
-    snapshot: Snapshot,
-    given: FloatArray,
-    suspects: tuple[SuspectGrade, ...],
-    copies: tuple[NearCopy, ...],
-    error: float,
-    error_median: float,
-) -> tuple[str, ...]:
+def _advice(snapshot: Snapshot, suspects: tuple[SuspectGrade, ...], report: DoctorReport) -> tuple[str, ...]:
     """Return what would help, most important first."""
+    given, copies = snapshot.grades[~np.isnan(snapshot.grades)], report.near_copies
     counts = Counter(map(snapshot.header.format_grade, np.sort(given).tolist()))
     found = []
-    if is_poor(error, error_median):
+    if is_poor(report.error, report.error_median):
         found.append(advice_for(dict(counts), snapshot.header.extractor))
     if suspects:
         found.append(f"look at {pluralize(len(suspects), 'grade')} that may be wrong, and correct them on the page")

@@ -14,6 +14,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from ordrank import metrics
 from ordrank._format import pluralize
 from ordrank._protocols import FloatArray, IntArray, Progress, no_progress
+from ordrank.collection.access import read_store
 from ordrank.collection.ingest.folder_grades import read_folder_grades
 from ordrank.collection.ingest.grades_csv import GradeTable
 from ordrank.collection.ingest.image_folder import Listing, list_pictures
@@ -23,7 +24,6 @@ from ordrank.collection.ingest.reading import ReadPicture, read_pictures
 from ordrank.collection.reports import Evaluation, ImportReport, advice_for, is_poor, verdict
 from ordrank.collection.search import Estimates, Groups
 from ordrank.collection.snapshot import Snapshot
-from ordrank.collection.store import read_store
 from ordrank.collection.train import fit_ranker, project
 from ordrank.collection.types import COVERAGE, BadPicture, Header
 from ordrank.errors import InputError

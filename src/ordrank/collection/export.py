@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._io import replace_when_complete
+from ordrank.collection.access import read_store
 from ordrank.collection.database import content_sha256
 from ordrank.collection.model_file import current_model
-from ordrank.collection.store import Store, read_store
+from ordrank.collection.store import Store
 from ordrank.collection.types import Header, ImageRow
 from ordrank.errors import InputError
 

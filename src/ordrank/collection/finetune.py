@@ -12,22 +12,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ordrank import __version__
 from ordrank._format import pluralize
 from ordrank._io import write_files
-from ordrank._protocols import Progress, TrainingFiles, no_progress
+from ordrank._protocols import Extractor, Progress, TrainingFiles, no_progress
 from ordrank.collection import staged_features
+from ordrank.collection.access import read_store, write_store
 from ordrank.collection.database import content_sha256, path_exists, stored_path
 from ordrank.collection.fit import fit_collection, train_store
-from ordrank.collection.ingest.importing import stage_features
+from ordrank.collection.ingest.importing import extractor_of, stage_features
 from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.model_file import untrained
-from ordrank.collection.network_file import FinetunedNetwork, is_network_name, remove_networks, write_network
+from ordrank.collection.network_file import (
+    APPEARANCE,
+    FinetunedNetwork,
+    is_network_name,
+    remove_networks,
+    write_network,
+)
 from ordrank.collection.reports import FinetuneReport, FitReport
 from ordrank.collection.search import Groups
-from ordrank.collection.store import FINETUNED, Store, read_store, write_store
+from ordrank.collection.store import FINETUNED, Store
 from ordrank.collection.train import fit_ranker, held_out_errors, project
 from ordrank.collection.types import BadPicture, ImageRow
 from ordrank.collection.writer_lock import LOCK_FILES, writer_lock
@@ -82,8 +88,8 @@ def training_files(directory: Path) -> TrainingFiles:
     """Return the files of a collection, with their grades and groups."""
     with read_store(directory) as store:
         rows = store.rows()
-    ungraded = tuple(stored_path(row.path) for row in rows if row.grade is None)
-    return _files(_samples(rows), ungraded)
+    ungraded = tuple(stored_path(directory, row.path) for row in rows if row.grade is None)
+    return _files(directory, _samples(rows), ungraded)
 
 
 def finetune_collection(
@@ -111,11 +117,11 @@ def finetune_collection(
         if store.header.model is None:
             raise untrained(directory)
         rows = store.rows()
-    _check_present(rows)
+    _check_present(directory, rows)
     with _work_folder(directory) as work:
         network = OrdinalNetwork(**asdict(settings), checkpoints=work, progress=progress)
         network.check_export()  # before hours of training, and before another run is forgotten
-        checkpoints = Checkpoints(work, network.n_folds)
+        checkpoints = Checkpoints(work, network.n_networks)
         samples = _continued(work, settings, rows)
         if samples is None:
             samples = _samples(rows)
@@ -126,7 +132,7 @@ def finetune_collection(
             counted = pluralize(len(samples), "picture")
             progress(f"continuing an interrupted run with {counted}, and the grades they had then", 0, 0)
         _remember(work, settings, samples)
-        files = _files(samples)
+        files = _files(directory, samples)
         try:
             network.fit_networks(files.graded, files.grades, files.groups)
         except InputError:
@@ -158,20 +164,18 @@ def _adopt_if_better(
     n_jobs: int,
     progress: Progress,
 ) -> FinetuneReport:
-    """Give the collection the features of a network and train it on them, if its held-out error is lower then."""
+    """Add the outputs of a network to the features of the collection and train it, if its held-out error is lower."""
     card = _card(network, samples)
-    content = network.backbone_to_onnx({_CARD: json.dumps(card)})
     with write_store(directory, timeout=_PATIENCE) as store:
-        features_before, replaced = store.header.extractor, {store.header.extractor}
-        original = (store.note(_FEATURES_BEFORE) if is_network_name(features_before) else None) or features_before
+        present, replaced = extractor_of(directory, store.header), {store.header.extractor}
+        original = present.pretrained if isinstance(present, FinetunedNetwork) else present
         error_before = _held_out_error(store, progress)
-        extractor = write_network(store, content)
-        _stage(store, extractor, network.features_, samples)
+        extractor = _add_network(store, network, samples, present, card)
         stage_features(store, extractor, partial(read_pictures, n_jobs=n_jobs), progress)
         error_after = _held_out_error(store, progress)
         is_better = error_after < error_before
         if is_better:
-            train_store(store, None, progress, {_FEATURES_BEFORE: original, FINETUNED: json.dumps(card)})
+            train_store(store, None, progress, {_FEATURES_BEFORE: original.name, FINETUNED: json.dumps(card)})
         else:
             staged_features.discard(store)
         # A reader that has just opened the collection may be about to open the network before.
@@ -180,8 +184,8 @@ def _adopt_if_better(
             adopted=is_better,
             error_before=error_before,
             error_after=error_after,
-            features_before=features_before,
-            undone_to=original,
+            features_before=present.name,
+            undone_to=original.name,
             network=extractor.name if is_better else None,
             pictures=len(samples),
             networks=len(network.losses_),
@@ -190,14 +194,28 @@ def _adopt_if_better(
         )
 
 
-def _stage(
-    store: Store, extractor: FinetunedNetwork, features: NDArray[np.float32], samples: Sequence[_Sample]
-) -> None:
-    """Stage the features that the pictures have in the network that has not seen them."""
-    staged_features.begin(store, extractor)
+def _add_network(
+    store: Store, network: OrdinalNetwork, samples: Sequence[_Sample], present: Extractor, card: dict[str, Any]
+) -> FinetunedNetwork:
+    """Write the network, and stage the features of the pictures that it was trained on.
+
+    They are the outputs that a picture has in the network that has not seen it, and the features before.
+    """
+    from ordrank.deep.embedding import relative_weight
+
     ids = {content_sha256(row.sha256): row.id for row in store.rows()}
-    known = {ids[s.sha256]: row for s, row in zip(samples, features, strict=True) if s.sha256 in ids}
-    staged_features.put(store, known)
+    kept = [i for i, sample in enumerate(samples) if sample.sha256 in ids]  # others were removed meanwhile
+    numbers, outputs = [ids[samples[i].sha256] for i in kept], network.outputs_[kept]
+    features, original = store.features_of(numbers), present.name
+    if isinstance(present, FinetunedNetwork):
+        features, original = present.features_before(features), present.pretrained.name
+    appearance = {"features": original, "weight": network.locality * relative_weight(outputs, features)}
+    metadata = {_CARD: json.dumps(card), APPEARANCE: json.dumps(appearance)}
+    extractor = write_network(store, network.outputs_to_onnx(metadata))
+    staged_features.begin(store, extractor)
+    combined = extractor.combine(outputs, features)
+    staged_features.put(store, dict(zip(numbers, combined, strict=True)))
+    return extractor
 
 
 def _held_out_error(store: Store, progress: Progress) -> float:
@@ -209,9 +227,9 @@ def _held_out_error(store: Store, progress: Progress) -> float:
     return float(held_out_errors(ranker, grades[~np.isnan(grades)]).mean())
 
 
-def _check_present(rows: Sequence[ImageRow]) -> None:
+def _check_present(directory: Path, rows: Sequence[ImageRow]) -> None:
     """Raise BadPicturesError if files of pictures are missing: the network is to compute the features of all."""
-    missing = tuple(BadPicture(row.name, "is missing") for row in rows if not path_exists(row.path))
+    missing = tuple(BadPicture(row.name, "is missing") for row in rows if not path_exists(directory, row.path))
     if missing:
         raise BadPicturesError(
             f"{pluralize(len(missing), 'picture')} cannot be read again; restore the files, or remove the pictures "
@@ -244,11 +262,11 @@ def _samples(rows: Sequence[ImageRow]) -> list[_Sample]:
     ]
 
 
-def _files(samples: Sequence[_Sample], ungraded: tuple[Path, ...] = ()) -> TrainingFiles:
+def _files(directory: Path, samples: Sequence[_Sample], ungraded: tuple[Path, ...] = ()) -> TrainingFiles:
     groups = Groups.from_names(np.arange(len(samples)), [sample.group for sample in samples]).codes
     if groups is not None and len(np.unique(groups)) < 2:  # a single group cannot be held out
         groups = None
-    paths = tuple(stored_path(sample.path) for sample in samples)
+    paths = tuple(stored_path(directory, sample.path) for sample in samples)
     return TrainingFiles(paths, np.array([sample.grade for sample in samples]), groups, ungraded)
 
 

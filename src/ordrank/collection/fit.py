@@ -18,6 +18,7 @@ import numpy as np
 
 from ordrank._protocols import Extractor, Progress, no_progress
 from ordrank.collection import staged_features
+from ordrank.collection.access import read_store, write_store
 from ordrank.collection.database import is_collection, stored_path
 from ordrank.collection.feature_selection import AUTO, SelectedFeatures, reuse, select_features
 from ordrank.collection.ingest.folder_grades import read_folder_grades
@@ -35,7 +36,7 @@ from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.model_file import untrained
 from ordrank.collection.projection import MAX_FEATURES
 from ordrank.collection.reports import FeatureChoice, FitReport, ImportReport, advice_for, is_poor, verdict
-from ordrank.collection.store import BALANCED, FITTED, Store, read_store, write_store
+from ordrank.collection.store import BALANCED, FITTED, Store
 from ordrank.collection.types import FileStamp, Header
 from ordrank.errors import BadPicturesError, CollectionError, InputError
 from ordrank.features.registry import find_extractor
@@ -90,7 +91,7 @@ def fit_collection(
     images = None if images is None else Path(images)
     names = None if order is None else parse_order(order)
     source = None if labels is None else Labels(labels, file_column, grade_column, group_column)
-    _check_apart(images, directory)
+    check_apart(images, directory)
     listing = Listing((), (), 0) if images is None else list_pictures(images)
     header, known = _existing(directory)
     new = Header("", "", 0, names, by_folder=source is None) if header is None else header
@@ -107,7 +108,7 @@ def fit_collection(
     if header is None:
         files = [(found.name, found.path.absolute()) for found in listing.files]
         selected = _select_features(features or AUTO, files, grades, groups, device, reader, progress)
-        new = new.with_features(_checked(selected.extractor))
+        new = new.with_features(check_dimension(selected.extractor))
     else:
         selected = _other_features(directory, features, device, reader, progress)
     with write_store(directory, None if header else new) as store:
@@ -147,6 +148,7 @@ def train_store(
     progress("learning a distance", 0, 0)
     from ordrank.collection.train import train
 
+    store.update_consensus()
     balanced = store.is_balanced if balanced is None else balanced
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return train(store, balanced=balanced, notes={FITTED: now, BALANCED: str(balanced), **(notes or {})})
@@ -180,15 +182,15 @@ def _other_features(
         return SelectedFeatures()
     with read_store(directory) as store:
         rows = store.rows()
-    files = [(row.name, stored_path(row.path)) for row in rows]
+    files = [(row.name, stored_path(directory, row.path)) for row in rows]
     grades = {row.name: row.grade for row in rows if row.grade is not None}
     groups = {row.name: row.group for row in rows if row.group is not None}
     selected = _select_features(features, files, grades, groups, device, reader, progress)
-    _checked(selected.extractor)
+    check_dimension(selected.extractor)
     return selected
 
 
-def _checked(extractor: Extractor | None) -> Extractor:
+def check_dimension(extractor: Extractor | None) -> Extractor:
     """Return an extractor. Raise InputError if its features are too many."""
     assert extractor is not None
     if extractor.dim > MAX_FEATURES:
@@ -276,7 +278,7 @@ def _check_no_groups(group_column: str | None) -> None:
         raise InputError("groups are a column of the CSV file with the grades: name that file with --labels")
 
 
-def _check_apart(images: Path | None, directory: Path) -> None:
+def check_apart(images: Path | None, directory: Path) -> None:
     """Raise InputError if the collection is, holds or lies among the pictures that it is made from."""
     if images is None:
         return

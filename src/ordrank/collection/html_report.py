@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ordrank._format import format_number, format_percent, pluralize
 from ordrank._io import write_files
-from ordrank.collection.store import read_store
+from ordrank.collection.access import read_store
 from ordrank.collection.types import RankResult
 from ordrank.errors import CollectionError, InputError
 

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from ordrank._protocols import FloatArray
+from ordrank.collection.access import read_store
 from ordrank.collection.database import DATABASE_FORMAT
 from ordrank.collection.model_file import current_model
 from ordrank.collection.network_file import is_network_name
 from ordrank.collection.reports import GradeCount, Info
 from ordrank.collection.snapshot import Snapshot, inode_of
-from ordrank.collection.store import ERROR, FINETUNED, FITTED, read_store
+from ordrank.collection.store import ERROR, FINETUNED, FITTED
+from ordrank.metrics import nearest_label
 
 
 def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> Info:
@@ -20,15 +23,16 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
     with read_store(directory) as store:
         header = store.header
         if snapshot is not None and (snapshot.inode, snapshot.serial) == (inode_of(directory), store.serial):
-            grades, model = snapshot.grades, snapshot.model
+            grades, estimates, model = snapshot.grades, snapshot.estimates, snapshot.model
             not_embedded = len(grades) - (0 if snapshot.space is None else len(snapshot.space.rows))
         else:
-            grades, not_embedded = store.grades(), store.count_not_embedded()
+            grades, estimates, not_embedded = store.grades(), store.estimates(), store.count_not_embedded()
             model = None if header.model is None else current_model(directory, header)
         values, counts = np.unique(grades[~np.isnan(grades)], return_counts=True)
         by_value = dict(zip(values.tolist(), counts.tolist(), strict=True))
         if header.order is not None:
             by_value = dict.fromkeys(map(float, range(len(header.order))), 0) | by_value
+        estimated = _count_estimated(np.array(list(by_value)), estimates[np.isnan(grades) & ~np.isnan(estimates)])
         dimensions = {"features": header.dim}
         if model is not None:
             dimensions |= {"projection": len(model.projection.components), "order": model.n_order}
@@ -39,7 +43,10 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
             format=DATABASE_FORMAT,
             pictures=len(grades),
             graded=int(counts.sum()),
-            grades=tuple(GradeCount(header.format_grade(value), value, count) for value, count in by_value.items()),
+            grades=tuple(
+                GradeCount(header.format_grade(value), value, count, n_estimated)
+                for (value, count), n_estimated in zip(by_value.items(), estimated, strict=True)
+            ),
             features=header.extractor,
             finetuned=json.loads(store.note(FINETUNED) or "null") if is_network_name(header.extractor) else None,
             dimensions=dimensions,
@@ -53,6 +60,14 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
             not_embedded=not_embedded,
             bytes=sum(map(_size, directory.iterdir())),
         )
+
+
+def _count_estimated(scale: FloatArray, estimates: FloatArray) -> list[int]:
+    """Count the estimates that are nearest to each grade of a scale."""
+    if not len(scale):
+        return []
+    counts: list[int] = np.bincount(nearest_label(scale, estimates), minlength=len(scale)).tolist()
+    return counts
 
 
 def _size(file: Path) -> int:

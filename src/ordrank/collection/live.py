@@ -9,9 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
+from ordrank.collection.access import open_store
 from ordrank.collection.database import DATABASE, check_exists, connect_to_read, translate_errors
 from ordrank.collection.snapshot import Snapshot, inode_of, take_snapshot
-from ordrank.collection.store import Store, open_store
+from ordrank.collection.store import Store
 from ordrank.errors import CollectionError
 
 # Seconds that a query waits for a newer snapshot: applying a grade change takes far less, reading all pictures more.

@@ -23,31 +23,55 @@ from ordrank.features.registry import find_extractor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+APPEARANCE = "ordrank.appearance"  # key of the metadata with the features beside the outputs, and their weight
 _NAME = re.compile(r"network-[0-9a-f]{16}\.onnx")
 _NETWORKS = "networks"  # key of the names of all networks whose files may be in the directory
 
 
 class FinetunedNetwork:
-    """Features of a network in the directory of a collection; see :class:`ordrank._protocols.Extractor`.
+    """Outputs of a network in the directory of a collection, beside the features that the collection had before.
 
-    Its name is that of the file, with the beginning of the SHA-256 of the content, wherever the collection is.
+    An :class:`ordrank._protocols.Extractor`. Its name is that of the file, with the beginning of the SHA-256 of the
+    content, wherever the collection is. Which features, and their weight, are in the metadata of the network.
+
+    Attributes
+    ----------
+    pretrained : Extractor
+        Of the features before.
+    weight : float
+        Their factor.
+    n_outputs : int
+        Leading components of the features that are outputs of the network.
     """
 
     def __init__(self, directory: Path, name: str, device: str = "cpu") -> None:
         sha256 = _digest(directory / name)
         if name != _name_of(sha256):
-            raise CollectionError(
-                f"{directory / name} is damaged: its content does not match its checksum; restore it from a copy, or "
-                f"go back to the features before with `ordrank finetune {directory} --undo`"
-            )
+            raise _damaged(directory, name, "its content does not match its checksum")
         self._network = OnnxNetwork(directory / name, device)
-        self.name, self.dim, self.side = name, self._network.dim, self._network.side
+        try:
+            appearance = json.loads(self._network.metadata[APPEARANCE])
+            features, self.weight = str(appearance["features"]), float(appearance["weight"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(directory, name, "its metadata do not name the features beside its outputs") from error
+        self.pretrained = find_extractor(features, device=device)
+        self.name, self.n_outputs = name, self._network.dim
+        self.dim = self.n_outputs + self.pretrained.dim
+        self.side = max(self._network.side, self.pretrained.side)
         # Not the version of onnxruntime: it changes the last digits only.
-        self.fingerprint = f"finetuned;network={sha256}"
+        self.fingerprint = f"finetuned;network={sha256};features={self.pretrained.fingerprint}"
 
     def extract(self, pictures: Sequence[Image]) -> NDArray[np.float32]:
         """Return features (n, dim) of upright RGB pictures."""
-        return self._network.extract(pictures)
+        return self.combine(self._network.extract(pictures), self.pretrained.extract(pictures))
+
+    def combine(self, outputs: NDArray[np.float32], features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return features (n, dim) from outputs of the network and the features before."""
+        return np.hstack([outputs, np.float32(self.weight) * features])
+
+    def features_before(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the features before from features (n, dim)."""
+        return features[:, self.n_outputs :] / np.float32(self.weight)
 
 
 def find_collection_extractor(directory: Path, name: str, device: str = "cpu") -> Extractor:
@@ -92,6 +116,13 @@ def _recorded(store: Store) -> set[str]:
 
 def _record(store: Store, names: set[str]) -> None:
     store.set_notes({_NETWORKS: json.dumps(sorted(names))})
+
+
+def _damaged(directory: Path, name: str, reason: str) -> CollectionError:
+    return CollectionError(
+        f"{directory / name} is damaged: {reason}; restore it from a copy, or go back to the features before with "
+        f"`ordrank finetune {directory} --undo`"
+    )
 
 
 def _name_of(sha256: str) -> str:

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._protocols import Extractor, Progress, no_progress
+from ordrank.collection.access import read_store
 from ordrank.collection.ingest.importing import extractor_of
 from ordrank.collection.ingest.reading import read_pictures, read_query
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.search import EmbeddedQuery, Searcher, split_held_out
 from ordrank.collection.snapshot import Snapshot, take_snapshot
-from ordrank.collection.store import read_store
 from ordrank.collection.types import AcquireLock, BadPicture, Header, QueryPicture, RankRequest, RankResult
 from ordrank.errors import InputError, UnreadablePictureError
 
@@ -40,7 +40,7 @@ class QueryReader:
         row = snapshot.images.by_content.get(sha256)
         if row is not None:  # needs neither decoding nor the extractor
             return int(snapshot.images.ids[row])
-        extractor = self._extractor_of(snapshot.header)
+        extractor = self.extractor_of(snapshot.header)
         return read_query(data, extractor, name=name, sha256=sha256, large_lock=large_lock)
 
     def rank(
@@ -104,7 +104,7 @@ class QueryReader:
         named, stage = [(file, Path(file).absolute()) for file in files], f"reading {len(files)} pictures"
         if len(files) > 1:
             progress(stage, 0, 0)
-        with closing(read_pictures(named, self._extractor_of(snapshot.header), n_jobs=n_jobs)) as outcomes:
+        with closing(read_pictures(named, self.extractor_of(snapshot.header), n_jobs=n_jobs)) as outcomes:
             for done, read in enumerate(outcomes, start=1):
                 if isinstance(read, BadPicture):
                     raise UnreadablePictureError(f"{read.name} {read.reason}")
@@ -154,7 +154,7 @@ class QueryReader:
         vectors, by_threshold = split_held_out(vector[None], held_out[None], snapshot.trained_model.n_order)
         return EmbeddedQuery(name, vectors[0], b"", picture, None if by_threshold is None else by_threshold[0])
 
-    def _extractor_of(self, header: Header) -> Extractor:
+    def extractor_of(self, header: Header) -> Extractor:
         """Return the extractor of the features in the collection; it is loaded once."""
         if self._extractor is None or self._extractor.fingerprint != header.fingerprint:
             self._extractor = extractor_of(self._directory, header)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from ordrank.collection.access import write_store
+from ordrank.collection.added_files import delete_files
 from ordrank.collection.reports import RemovalReport
-from ordrank.collection.store import Store, write_store
+from ordrank.collection.store import Store
 from ordrank.errors import InputError
 
 _WILDCARDS = "*?["
@@ -17,7 +19,9 @@ def remove_pictures(directory: Path, patterns: Sequence[str]) -> RemovalReport:
     """Remove pictures, all that are named or none; see :meth:`Collection.remove`."""
     with write_store(directory) as store:
         names = _matching(store, patterns)
+        rows = [row for row in map(store.find, names) if row is not None]
         store.remove(names)
+        delete_files(directory, rows)
         return RemovalReport(removed=len(names), left=len(store))
 
 

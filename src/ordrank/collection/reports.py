@@ -131,7 +131,7 @@ class FinetuneReport:
     network : str or None
         File of the network in the collection, if it was adopted.
     pictures, networks, steps : int
-        Graded pictures, networks that were trained and averaged, and batches of each.
+        Graded pictures, networks that were trained on them, and batches of each.
     seconds : float
         Of the whole run; after an interrupt, of the last part.
     """
@@ -150,11 +150,12 @@ class FinetuneReport:
 
 @dataclass(frozen=True)
 class GradeCount:
-    """A grade as text and number, and how many pictures have it."""
+    """A grade as text and number, how many pictures were given it, and for how many others it is estimated."""
 
     grade: str
     value: float
     pictures: int
+    estimated: int
 
 
 @dataclass(frozen=True)

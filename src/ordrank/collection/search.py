@@ -160,6 +160,10 @@ class GradeEstimator:
         intervals = self._distribution.interval(proba, COVERAGE)
         return Estimates(proba, self._distribution.median(proba), intervals, nearest[:, : n_votes.min(initial=k)])
 
+    def interval(self, proba: FloatArray, coverage: float) -> FloatArray:
+        """Return the lowest and the highest grade (q, 2) of intervals from probabilities (q, M) of grades."""
+        return self._distribution.interval(proba, coverage)
+
     def novelty(self, query: EmbeddedQuery, nearest: IntArray, read_features: ReadFeatures) -> float | None:
         """Return the p-value that a query is like the pictures that vote on it (k,), nearest first.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._protocols import FloatArray, IntArray
+from ordrank.collection.access import read_store
+from ordrank.collection.browsing import PictureOrders
 from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import DATABASE, check_exists, check_types, float_table
 from ordrank.collection.model_file import Model, current_model
 from ordrank.collection.search import NO_GRADES, Groups, Searcher
-from ordrank.collection.store import Store, read_store
-from ordrank.collection.types import Header, Picture, PicturePage, Points, RankRequest
+from ordrank.collection.store import Store
+from ordrank.collection.types import Header, Picture, Points, RankRequest
 from ordrank.errors import CollectionError, InputError, UnknownError
 from ordrank.metrics import nearest_label
 from ordrank.neighbors.index import ExactIndex
@@ -24,6 +27,7 @@ from ordrank.neighbors.search import Embeddings, InMemoryIndex
 
 # Rows from which the display axes are computed.
 _SAMPLE_ROWS = 20_000
+_FEW_GRADES = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +39,12 @@ class ImageTable:
     sha256: tuple[str, ...]
     widths: tuple[int, ...]
     heights: tuple[int, ...]
+    times: tuple[int, ...]  # of the last change of the files, in nanoseconds
 
     def has_same_content(self, other: ImageTable) -> bool:
         """Return whether the other table has the same pictures with the same content."""
-        same_texts = self.names == other.names and self.sha256 == other.sha256
-        return same_texts and np.array_equal(self.ids, other.ids)
+        same_files = self.names == other.names and self.sha256 == other.sha256 and self.times == other.times
+        return same_files and np.array_equal(self.ids, other.ids)
 
     def row(self, picture: int) -> int | None:
         """Return the row of a picture."""
@@ -134,6 +139,10 @@ class Snapshot:
         Of the last transaction it contains.
     inode : int
         Of the database file it was read from.
+    implied : ndarray of shape (n,)
+        Grades that comparisons implied at the last training; NaN for others. They vote where none is given.
+    judged : int
+        Comparisons and confirmations by then, which it does not contain.
     """
 
     header: Header
@@ -146,6 +155,8 @@ class Snapshot:
     space: EmbeddingSpace | None
     serial: int
     inode: int
+    implied: FloatArray
+    judged: int
 
     @cached_property
     def values(self) -> FloatArray:
@@ -153,9 +164,15 @@ class Snapshot:
         return np.where(np.isnan(self.grades), self.estimates, self.grades)
 
     @cached_property
-    def sorted_rows(self) -> IntArray:
-        """Rows by grade, then by name; those without any grade last."""
-        return np.lexsort((self.images.name_ranks, self.values))
+    def orders(self) -> PictureOrders:
+        """Orders of all pictures."""
+        coordinates = np.full(len(self.images.ids), np.nan)
+        if self.space is not None:
+            coordinates[self.space.rows] = self.space.vectors[:, 0]
+        times = np.array(self.images.times, dtype=np.int64)
+        widths = self.intervals[:, 1] - self.intervals[:, 0]
+        names, ranks = self.images.names, self.images.name_ranks
+        return PictureOrders(names, ranks, times, self.values, self.estimates, widths, coordinates)
 
     @cached_property
     def labels(self) -> FloatArray:
@@ -178,6 +195,16 @@ class Snapshot:
             return value
         nearest = float(self.labels[nearest_label(self.labels, np.array([value]))[0]])
         return nearest if self.header.format_grade(nearest) == self.header.format_grade(value) else value
+
+    def is_off_scale(self, value: float) -> bool:
+        """Return whether a grade may be a mistake: outside the grades of a trained collection, or between few ones.
+
+        With many grades, as with ages, a new one between others is nothing special.
+        """
+        if self.model is None or self.header.order is not None or not len(self.labels):
+            return False
+        is_outside = not self.labels[0] <= value <= self.labels[-1]
+        return is_outside or (len(self.labels) <= _FEW_GRADES and value not in self.labels)
 
     def grade_range(self, request: RankRequest) -> tuple[float, float]:
         """Return the range of grades of a request as numbers. Raise InputError if it is empty or holds no grades."""
@@ -205,12 +232,13 @@ class Snapshot:
         if self.space is None:
             raise CollectionError(NO_GRADES)
         rows = self.space.rows
-        embeddings = Embeddings(self.images.ids[rows], self.grades[rows], self.estimates[rows], self.space.vectors)
+        voting = np.where(np.isnan(self.grades), self.implied, self.grades)[rows]
+        embeddings = Embeddings(self.images.ids[rows], voting, self.estimates[rows], self.space.vectors)
         return InMemoryIndex(embeddings, self.space.index)
 
     def warm_up(self) -> str | None:
         """Compute what the first queries need, so that forked processes share it; return the name of the model."""
-        _ = self.sorted_rows
+        _ = self.orders.grade
         if self.space is not None:
             _ = self.space.positions
         return self.header.model
@@ -235,22 +263,11 @@ class Snapshot:
             value=None if np.isnan(value) else value,
             width=self.images.widths[row],
             height=self.images.heights[row],
+            date=_date(self.images.times[row]),
         )
 
     def _shown(self, value: float) -> str | None:
         return None if np.isnan(value) else self.header.format_grade(value)
-
-    def page(self, grade: str | None, given: bool | None, offset: int, limit: int) -> PicturePage:
-        """Return a page of the pictures by grade and name; see :meth:`Collection.pictures`."""
-        if limit < 1 or offset < 0:
-            raise InputError(f"limit must be at least 1 and offset at least 0; they are {limit} and {offset}")
-        matches = np.ones(len(self.images.ids), dtype=np.bool_)
-        if grade is not None:
-            matches &= self.has_grade(self.parse_grade(grade))
-        if given is not None:
-            matches &= np.isnan(self.grades) != given
-        rows = self.sorted_rows[matches[self.sorted_rows]]
-        return PicturePage(len(rows), tuple(self.picture(row) for row in rows[offset : offset + limit].tolist()))
 
     def points(self, limit: int) -> Points:
         """Return the embedded pictures as points to display, or a fixed random sample of them."""
@@ -316,15 +333,18 @@ def take_snapshot(
         if previous is not None and previous.inode == inode:
             changes = store.changes_since(previous.serial)
             if changes:
-                return previous.with_changes(changes, store.serial)
+                return replace(previous.with_changes(changes, store.serial), judged=store.judged)
             if changes is not None and not changed:
                 return previous
-        columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 10
-        ids, names, sha256, widths, heights, *numbers, groups = columns
-        for column, expected in zip((ids, names, sha256, widths, heights), (int, str, str, int, int), strict=True):
+            if changes is not None and store.judged != previous.judged:
+                return replace(previous, judged=store.judged)
+        columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 11
+        ids, names, sha256, widths, heights, times, *numbers, groups = columns
+        texts, integers = (names, sha256), (ids, widths, heights, times)
+        for column, expected in (*((text, str) for text in texts), *((number, int) for number in integers)):
             check_types(column, expected)
         columns_of_grades = float_table(list(zip(*numbers, strict=True)), 4)
-        images = ImageTable(np.array(ids, dtype=np.int64), names, sha256, widths, heights)  # type: ignore[arg-type]
+        images = ImageTable(np.array(ids, dtype=np.int64), names, sha256, widths, heights, times)  # type: ignore[arg-type]
         if previous is not None and images.has_same_content(previous.images):
             images = previous.images
         model = _model(store, previous)
@@ -339,6 +359,8 @@ def take_snapshot(
             _space(store, images, model, previous) if load_vectors else None,
             store.serial,
             inode,
+            store.with_implied(images.ids, np.full(len(images.ids), np.nan)),
+            store.judged,
         )
 
 
@@ -371,6 +393,14 @@ def _space(store: Store, images: ImageTable, model: Model | None, previous: Snap
     vectors, (ids, held_out) = store.embeddings().vectors, store.held_out(model.n_held_out)
     index, held_out_rows = ExactIndex(vectors, model.n_order), np.searchsorted(images.ids, ids)
     return EmbeddingSpace(rows, vectors, model.n_order, index, held_out_rows, held_out)
+
+
+def _date(nanoseconds: int) -> str:
+    """Return a time as ISO 8601; empty if it is beyond those of a calendar."""
+    try:
+        return datetime.fromtimestamp(nanoseconds // 10**9, UTC).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return ""
 
 
 def _principal_axes(sample: FloatArray, n_axes: int) -> FloatArray:

@@ -17,33 +17,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ordrank._protocols import FloatArray
-from ordrank.collection import change_log, staged_features
-from ordrank.collection.change_log import GradeChange, LoggedChange
+from ordrank._protocols import FloatArray, IntArray
+from ordrank.collection import change_log, judgements, staged_features
+from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import (
-    DATABASE,
     SET_ESTIMATE,
-    check_exists,
-    check_is_free,
     check_types,
-    connect,
-    connect_to_read,
-    create,
     decode_embeddings,
     decode_vectors,
-    delete_files,
     float_table,
     in_order,
-    is_collection,
     is_text,
     put_embedding,
     read_header,
     stack_embeddings,
-    translate_errors,
     write_meta,
 )
-from ordrank.collection.types import EmbeddedBatch, FileStamp, Header, ImageRow
-from ordrank.collection.writer_lock import writer_lock
+from ordrank.collection.judgements import UNNAMED, Grading, StoredComparison, Training
+from ordrank.collection.types import EmbeddedBatch, FileStamp, ImageRow
+from ordrank.errors import UnknownError
 from ordrank.neighbors.search import Embeddings
 
 # The largest number of parameters that older versions of SQLite accept in one statement.
@@ -100,8 +92,11 @@ class Store:
         return found
 
     def summary_rows(self) -> list[tuple[Any, ...]]:
-        """Return id, name, SHA-256, width, height, grade, estimate, its interval and group of all pictures, by id."""
-        columns = "id, name, sha256, width, height, grade, estimate, lowest, highest, subject"
+        """Return all pictures by id, without their paths.
+
+        Id, name, SHA-256, width, height, time of the file, grade, estimate, its interval, and group.
+        """
+        columns = "id, name, sha256, width, height, mtime_ns, grade, estimate, lowest, highest, subject"
         statement = f"SELECT {columns} FROM pictures ORDER BY id"
         return self._connection.execute(statement).fetchall()
 
@@ -124,6 +119,10 @@ class Store:
     def grades(self) -> FloatArray:
         """Return the grades (n,) of all pictures by ascending id; NaN where none was given."""
         return float_table(self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall(), 1)[:, 0]
+
+    def estimates(self) -> FloatArray:
+        """Return the estimated grades (n,) of all pictures by ascending id; NaN where there is none."""
+        return float_table(self._connection.execute("SELECT estimate FROM pictures ORDER BY id").fetchall(), 1)[:, 0]
 
     def groups(self) -> list[str | None]:
         """Return the groups of all pictures by ascending id; None where none was named."""
@@ -156,7 +155,10 @@ class Store:
         return range(0) if first is None else range(first, last + 1)
 
     def embeddings(self, ids: range = ALL_IDS) -> Embeddings:
-        """Return the embedded pictures with ids in a range, by ascending id."""
+        """Return the embedded pictures with ids in a range, by ascending id.
+
+        Their grades are those that vote: given ones, else those that comparisons implied at the last training.
+        """
         statement = (
             "SELECT id, grade, estimate FROM pictures "
             "WHERE id >= ? AND id < ? AND id IN (SELECT id FROM embeddings) ORDER BY id"
@@ -164,7 +166,13 @@ class Store:
         table = float_table(self._connection.execute(statement, (ids.start, ids.stop)).fetchall(), 3)
         statement = "SELECT vector FROM embeddings WHERE id >= ? AND id < ? ORDER BY id"
         vectors = stack_embeddings(self._connection.execute(statement, (ids.start, ids.stop)), len(table))
-        return Embeddings(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], vectors)
+        numbers = table[:, 0].astype(np.int64)
+        return Embeddings(numbers, self.with_implied(numbers, table[:, 1]), table[:, 2], vectors)
+
+    def with_implied(self, ids: IntArray, grades: FloatArray) -> FloatArray:
+        """Return the grades (n,) of pictures, and for NaN those that comparisons implied at the last training."""
+        implied = self.implied_grades()
+        return np.where(np.isnan(grades), [implied.get(i, np.nan) for i in ids.tolist()], grades) if implied else grades
 
     def embedding(self, picture: int) -> NDArray[np.float32] | None:
         """Return the embedding (s + d,) of one picture; None if it has none."""
@@ -238,9 +246,34 @@ class Store:
         """Return the grade changes after a transaction; None if anything else has changed."""
         return change_log.changes_since(self._connection, serial)
 
-    def last_change(self) -> LoggedChange | None:
-        """Return the last grade change that can be undone."""
-        return change_log.last_change(self._connection)
+    def gradings(self, picture: int | None = None) -> list[Grading]:
+        """Return what graders said about one picture, or about all, in the order of time."""
+        return judgements.gradings(self._connection, picture)
+
+    def comparisons(self) -> list[StoredComparison]:
+        """Return all comparisons of two pictures, in the order of time."""
+        return judgements.comparisons(self._connection)
+
+    @property
+    def judged(self) -> int:
+        """Number of comparisons and confirmations that were recorded or withdrawn."""
+        return change_log.counter(self._connection, change_log.JUDGED)
+
+    def implied_grades(self) -> dict[int, float]:
+        """Return the grades that comparisons implied at the last training, by id; not those given since."""
+        return judgements.implied_grades(self.note(judgements.IMPLIED))
+
+    def count_comparisons(self) -> int:
+        """Return the number of all comparisons."""
+        return judgements.count_comparisons(self._connection)
+
+    def confirmed_pictures(self) -> set[int]:
+        """Return the ids of the pictures whose present grades were confirmed."""
+        return judgements.confirmed_pictures(self._connection)
+
+    def trainings(self) -> list[Training]:
+        """Return all trainings, in the order of time."""
+        return judgements.trainings(self._connection)
 
     def _select(self, statement: str, ids: Sequence[int]) -> Iterator[Any]:
         for start in range(0, len(ids), _MAX_PARAMETERS):
@@ -268,6 +301,7 @@ class Store:
         """Set grades by name."""
         with self.transaction() as cursor:
             change_log.remember_grades(cursor, [(grade, name) for name, grade in grades.items()])
+            judgements.forget_gradings(cursor, grades)
             cursor.executemany(
                 "UPDATE pictures SET grade = ? WHERE name = ? AND grade IS NOT ?",
                 [(grade, name, grade) for name, grade in grades.items()],
@@ -278,11 +312,43 @@ class Store:
         with self.transaction() as cursor:
             cursor.executemany("UPDATE pictures SET subject = ? WHERE name = ?", [(g, n) for n, g in groups.items()])
 
-    def set_grade(self, picture: int, grade: float | None, undoes: int | None = None) -> bool:
-        """Set or withdraw the grade of one picture; return False if there is no such picture."""
-        change = GradeChange(picture, grade)
+    def give_grades(self, pictures: Sequence[int], grade: float | None, grader: str = UNNAMED) -> None:
+        """Record or withdraw the grade that someone gave pictures, all or none; UnknownError if one is missing."""
         with self.transaction(counted=False) as cursor:
-            return change_log.change_grade(cursor, change, undoes)
+            missing = judgements.give_grades(cursor, pictures, grader, grade)
+            if missing is not None:
+                raise UnknownError(f"the collection has no picture with the id {missing}")
+
+    def undo_grades(self, grader: str = UNNAMED) -> list[int]:
+        """Undo the last change by a grader, of one grade or of several at once, and return the ids of the pictures.
+
+        Raise InputError if a picture has got another grade since.
+        """
+        with self.transaction(counted=False) as cursor:
+            return judgements.undo_last(cursor, grader)
+
+    def update_consensus(self) -> None:
+        """Set the grades of pictures with several graders by the reliability of these."""
+        with self.transaction() as cursor:
+            judgements.update_consensus(cursor)
+
+    def confirm_grade(self, picture: int, *, is_confirmed: bool) -> None:
+        """Record, or forget, that someone has looked at the grade of a picture again and kept it."""
+        with self.transaction(counted=False) as cursor:
+            (judgements.confirm_grade if is_confirmed else judgements.withdraw_confirmation)(cursor, picture)
+            change_log.count_judgement(cursor)
+
+    def put_comparison(self, first: int, second: int, outcome: int, grader: str = UNNAMED) -> None:
+        """Record which of two pictures is higher; see :class:`StoredComparison`."""
+        with self.transaction(counted=False) as cursor:
+            judgements.put_comparison(cursor, first, second, grader, outcome)
+            change_log.count_judgement(cursor)
+
+    def withdraw_comparison(self, first: int, second: int, grader: str = UNNAMED) -> bool:
+        """Delete a comparison; return whether there was one."""
+        with self.transaction(counted=False) as cursor:
+            change_log.count_judgement(cursor)
+            return judgements.withdraw_comparison(cursor, first, second, grader)
 
     def set_estimates(self, ids: Iterable[int], estimates: FloatArray) -> None:
         """Set the estimates and their intervals (n, 3) of pictures by id."""
@@ -315,8 +381,11 @@ class Store:
         with self.transaction() as cursor:
             cursor.executemany("DELETE FROM pictures WHERE name = ?", [(name,) for name in names])
             change_log.forget_removed(cursor)
+            judgements.forget_implied(cursor)
 
-    def store_embeddings(self, model: str, batches: Iterable[EmbeddedBatch], notes: Mapping[str, str]) -> None:
+    def store_embeddings(
+        self, model: str, batches: Iterable[EmbeddedBatch], grades: FloatArray, error: float, notes: Mapping[str, str]
+    ) -> None:
         """Make a model the current one: all pictures get their new embeddings, or nothing changes.
 
         Parameters
@@ -325,6 +394,10 @@ class Store:
             Its name.
         batches : iterable of EmbeddedBatch
             All pictures by ascending id.
+        grades : ndarray of shape (n,)
+            With which the model was trained, by ascending id; NaN for none.
+        error : float
+            Leave-one-out mean absolute error.
         notes : mapping
             Stored with it, see :meth:`note`.
         """
@@ -339,61 +412,8 @@ class Store:
                 raise ValueError(f"{done} embeddings for {len(ids)} pictures")
             if self.features_table == staged_features.TABLE:
                 staged_features.adopt(cursor, self.header)
-            write_meta(cursor, {"model": model, **notes})
-            change_log.forget_training(cursor)
+            write_meta(cursor, {"model": model, ERROR: repr(error), **notes})
+            trained = [None if np.isnan(grade) else float(grade) for grade in grades]
+            change_log.forget_training(cursor, zip(ids, trained, strict=True))
+            judgements.put_training(cursor, error, self.header.extractor)
         self.read_header()
-
-
-def open_store(directory: Path) -> Store:
-    """Open a collection for repeated reading; each statement sees the latest state."""
-    check_exists(directory)
-    return Store(directory, connect_to_read(directory / DATABASE)[0])
-
-
-@contextmanager
-def read_store(directory: Path) -> Iterator[Store]:
-    """Open a collection for reading, in one consistent state whatever a writer does meanwhile."""
-    check_exists(directory)
-    with translate_errors(directory), closing(connect_to_read(directory / DATABASE)[0]) as connection:
-        connection.execute("BEGIN")
-        yield Store(directory, connection)
-
-
-@contextmanager
-def write_store(directory: Path, new: Header | None = None, *, timeout: float = 0.0) -> Iterator[Store]:
-    """Open a collection for writing; there is one writer at a time.
-
-    Parameters
-    ----------
-    directory : Path
-    new : Header, optional
-        Create a collection with these settings where there is none. It is deleted again if the block fails before a
-        picture was added.
-    timeout : float
-        Seconds to wait for another writer.
-    """
-    if new is None:
-        check_exists(directory)
-    else:
-        check_is_free(directory)
-    is_new_directory = not directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
-    with translate_errors(directory), writer_lock(directory, timeout):
-        is_empty = is_new = not is_collection(directory)
-        try:
-            if is_new and new is not None:
-                create(directory, new)
-            with closing(connect(directory / DATABASE, "rw")) as connection:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA foreign_keys = ON")
-                store = Store(directory, connection)
-                is_empty = False
-                try:
-                    yield store
-                except BaseException:
-                    is_empty = is_new and len(store) == 0
-                    raise
-        except BaseException:
-            if is_empty:
-                delete_files(directory, and_directory=is_new_directory)
-            raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -12,7 +13,9 @@ from sklearn.base import clone
 
 from ordrank._io import write_files
 from ordrank._protocols import FloatArray, IntArray
+from ordrank.collection.comparing import implied_by_comparisons
 from ordrank.collection.ingest.reading import ReadPicture
+from ordrank.collection.judgements import IMPLIED
 from ordrank.collection.model_file import (
     Model,
     current_model,
@@ -24,7 +27,7 @@ from ordrank.collection.model_file import (
 )
 from ordrank.collection.projection import Projection, fit_projection
 from ordrank.collection.search import GradeEstimator, Groups, build_index, distance_to_nearest, split_held_out
-from ordrank.collection.store import ERROR, Store
+from ordrank.collection.store import Store
 from ordrank.collection.types import EmbeddedBatch
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
 from ordrank.neighbors.search import Embeddings
@@ -41,6 +44,8 @@ EmbedPictures: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]]
 def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[dict[str, Any], float]:
     """Learn from all pictures of a collection, graded or not, and embed each of them.
 
+    Grades that comparisons imply with certainty, see :func:`implied_by_comparisons`, take part as if they were given;
+    they are noted with the model, and vote until the next training. Errors are those of given grades only.
     The collection keeps its old model until the new one is complete.
 
     Parameters
@@ -62,11 +67,16 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
     projection, X = project(store)
     groups = Groups.from_names(np.arange(len(X)), store.groups())
     ranker = fit_ranker(X, grades, groups.codes, balanced=balanced)
-    errors = held_out_errors(ranker, grades[graded])
+    implied = _implied_grades(store, ranker, X, grades)
+    labels = np.where(graded, grades, implied)
+    if not np.isnan(implied).all():
+        ranker = fit_ranker(X, labels, groups.codes, balanced=balanced)
+    errors = held_out_errors(ranker, labels[~np.isnan(labels)], of=graded[~np.isnan(labels)])
     error = float(errors.mean()) if len(errors) else float("nan")
-    held_out = _held_out(ranker, X, grades, groups.codes)
+    held_out = _held_out(ranker, X, labels, groups.codes)
+    held_out[~graded] = np.nan  # estimates of the others may know what comparisons imply
     model = Model.from_ranker(store.header.fingerprint, projection, ranker)
-    nearest = _held_out_nearest(store, ranker, np.flatnonzero(graded))
+    nearest = _held_out_nearest(store, ranker, np.flatnonzero(~np.isnan(labels)))
     w = min(model.distribution.threshold_weight, _MAX_THRESHOLD_WEIGHT)
     model = replace(model, distribution=replace(model.distribution, nearest=nearest, threshold_weight=w))
     previous, (name, files) = store.header.model, serialize_model(model)
@@ -78,7 +88,9 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
         write_files(store.directory, files)
         # Arrays in another memory layout give other last digits: use the model as every reader will.
         written = read_model(store.directory, name, model.fingerprint)
-        store.store_embeddings(name, _embed_all(written, X, grades, groups, held_out), {**notes, ERROR: repr(error)})
+        ids, embedded = store.ids(), _embed_all(written, X, labels, groups, held_out)
+        noted = json.dumps([[ids[i], float(implied[i])] for i in np.flatnonzero(~np.isnan(implied))])
+        store.store_embeddings(name, embedded, grades, error, {**notes, IMPLIED: noted})
     finally:
         # A reader that has just opened the collection may be about to read the previous model.
         for old in recorded - {store.note("model"), previous}:
@@ -126,11 +138,34 @@ def update_estimates(store: Store, ids: Sequence[int]) -> None:
     store.set_estimates(embeddings.ids[chosen], found.columns())
 
 
-def held_out_errors(ranker: OrdinalRanker, grades: FloatArray) -> FloatArray:
-    """Return the absolute errors (q,) of the training samples that were held out of the fit."""
+def held_out_errors(ranker: OrdinalRanker, grades: FloatArray, *, of: NDArray[np.bool_] | None = None) -> FloatArray:
+    """Return the absolute errors (q,) of the training samples that were held out of the fit, or ``of`` (n,) of them."""
     proba = ranker.loo_proba_
-    known = ~np.isnan(proba[:, 0])
+    known = ~np.isnan(proba[:, 0]) & (True if of is None else of)
     return np.abs(ranker.grade_distribution_.median(proba[known]) - grades[known])
+
+
+def _implied_grades(store: Store, ranker: OrdinalRanker, X: NDArray[np.float32], grades: FloatArray) -> FloatArray:
+    """Return the grades (n,) of ungraded pictures that comparisons imply, given a ranker of the given grades."""
+    compared = {picture for one in store.comparisons() for picture in (one.first, one.second)}
+    if not compared:
+        return np.full(len(grades), np.nan)
+    estimates, graded = np.full(len(grades), np.nan), ~np.isnan(grades)
+    estimates[graded] = _known_medians(ranker)
+    others = np.flatnonzero(~graded & np.isin(store.ids(), list(compared)))
+    if len(others):
+        estimates[others] = ranker.predict(X[others])
+    order = store.header.order
+    labels = np.unique(grades[graded]) if order is None else np.arange(len(order), dtype=np.float64)
+    return implied_by_comparisons(store, grades, labels, estimates)
+
+
+def _known_medians(ranker: OrdinalRanker) -> FloatArray:
+    """Return the leave-one-out estimates (n,) of the training samples; NaN for those that were not held out."""
+    proba = ranker.loo_proba_
+    known, medians = ~np.isnan(proba[:, 0]), np.full(len(proba), np.nan)
+    medians[known] = ranker.grade_distribution_.median(proba[known])
+    return medians
 
 
 def _held_out(ranker: OrdinalRanker, X: NDArray[np.float32], grades: FloatArray, groups: IntArray | None) -> FloatArray:

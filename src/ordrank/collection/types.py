@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +152,8 @@ class Picture:
     value : float or None
         Number of the grade, else of the estimate.
     width, height : int
+    date : str
+        When its file was changed last.
     """
 
     id: int
@@ -163,6 +165,58 @@ class Picture:
     value: float | None
     width: int
     height: int
+    date: str
+
+
+class ListOptions(TypedDict, total=False):
+    """Options of :meth:`Collection.pictures`, see :class:`ListRequest`."""
+
+    grade: str | None
+    given: bool | None
+    search: str
+    sort: str
+    descending: bool
+    offset: int
+    limit: int
+    step: int
+
+
+@dataclass(frozen=True)
+class ListRequest:
+    """Which pictures to list.
+
+    Attributes
+    ----------
+    grade : str or None
+        Only those of this grade, given or estimated.
+    given : bool or None
+        Only those whose grade was given (True), or was not (False).
+    search : str
+        Only those whose names have all these words in them, whatever their case.
+    sort : {"grade", "spectrum", "estimate", "certainty", "name", "date"}
+        ``spectrum`` is by grade and, within a grade, by the learned order; ``certainty`` begins with the least certain.
+    descending : bool
+    offset, limit : int
+        How many to skip, and how many to return.
+    step : int
+        Return every so many-th, for an overview.
+    """
+
+    grade: str | None = None
+    given: bool | None = None
+    search: str = ""
+    sort: str = "grade"
+    descending: bool = False
+    offset: int = 0
+    limit: int = 60
+    step: int = 1
+
+    def __post_init__(self) -> None:
+        if self.limit < 1 or self.offset < 0 or self.step < 1:
+            raise InputError(
+                f"limit and step must be at least 1 and offset at least 0; they are {self.limit}, {self.step} and "
+                f"{self.offset}"
+            )
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,14 @@ class Fruit:
         Ripeness from 0, unripe, to ``n_grades - 1``, ripe, in turns and so balanced.
     plant : ndarray of int64, shape (n,)
         The subject.
+    ripeness : ndarray of float64, shape (n,)
+        With which the picture was drawn, from 0 to 1: ``grade`` is ``n_grades * ripeness`` rounded down.
     """
 
     images: NDArray[np.uint8]
     grade: NDArray[np.int64]
     plant: NDArray[np.int64]
+    ripeness: NDArray[np.float64]
 
 
 _VARIETIES = (
@@ -120,11 +123,12 @@ def make_fruit(
     kinds = varieties[np.arange(plant.max() + 1) % len(varieties)]
     plants = [_draw_plant(_VARIETIES[kind], _stream(seed, PLANT_STREAM, p)) for p, kind in enumerate(kinds)]
     images = np.empty((n_samples, size, size, 3), dtype=np.uint8)
+    ripeness = np.empty(n_samples)
     for i in range(n_samples):
         rng = _stream(seed, PICTURE_STREAM, i)
-        ripeness = (int(grade[i]) + rng.uniform(0.15, 0.85)) / n_grades
-        images[i] = paint(plants[plant[i]], _draw_scene(plants[plant[i]], rng), ripeness, size)
-    return Fruit(images=images, grade=grade, plant=plant)
+        ripeness[i] = (int(grade[i]) + rng.uniform(0.15, 0.85)) / n_grades
+        images[i] = paint(plants[plant[i]], _draw_scene(plants[plant[i]], rng), float(ripeness[i]), size)
+    return Fruit(images=images, grade=grade, plant=plant, ripeness=ripeness)
 
 
 def _checked(name: str, value: object, least: int) -> int:

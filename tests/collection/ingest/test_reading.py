@@ -88,7 +88,7 @@ class TestQuery:
             events.append("unlocked")
 
         decode = reading.decode_picture
-        monkeypatch.setattr(reading, "_LARGE_PIXELS", 1000 if is_large else 300 * 200)
+        monkeypatch.setattr(reading, "LARGE_PIXELS", 1000 if is_large else 300 * 200)
         monkeypatch.setattr(reading, "decode_picture", lambda *a, **k: (events.append("decoded"), decode(*a, **k))[1])
         read_query(path.read_bytes(), Pixels(), name="a.jpg", sha256="", large_lock=lock)
         assert events == (["locked", "decoded", "unlocked"] if is_large else ["decoded"])

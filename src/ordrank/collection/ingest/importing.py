@@ -74,7 +74,7 @@ def stage_features(store: Store, extractor: Extractor, read: Reader, progress: P
     stage, bad, done = f"reading {pluralize(len(rows), 'picture')} again", list[BadPicture](), 0
     if rows:
         progress(stage, 0, 0)
-    files = [(row.name, stored_path(row.path)) for row in rows.values()]
+    files = [(row.name, stored_path(store.directory, row.path)) for row in rows.values()]
     for batch in _batches(read(files, extractor), BATCH):
         features = {}
         for item in batch:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 512_000_000
 _BATCH_SIZE = 32
 _MAX_SERIAL = 64  # up to so many files are read in this process: starting others takes longer
-_LARGE_PIXELS = 25_000_000
+LARGE_PIXELS = 25_000_000
 _MAX_BATCH_PIXELS = 32_000_000  # decoded images held at the same time: 96 MB
 _NO_FEATURES = np.empty(0, dtype=np.float32)
 
@@ -113,7 +113,7 @@ def read_query(
         Returns the lock to hold while a picture that takes more than 100 MB is decoded.
     """
     side = _side(extractor)
-    is_large = count_decoded_pixels(data, side=side) > _LARGE_PIXELS
+    is_large = count_decoded_pixels(data, side=side) > LARGE_PIXELS
     with large_lock() if is_large else nullcontext():
         image = decode_picture(data, side=side).picture
     (features,) = _extract([image], extractor)
@@ -165,7 +165,7 @@ def _pillow_warnings_ignored() -> Iterator[None]:
 
 def _decode_file(name: str, path: str, side: int) -> tuple[ReadPicture, Image]:
     """Return a picture without features, and its decoded image."""
-    data, mtime_ns = _read_file(path)
+    data, mtime_ns = read_file(path)
     decoded = decode_picture(data, side=side)
     picture = ReadPicture(
         name=name,
@@ -180,7 +180,7 @@ def _decode_file(name: str, path: str, side: int) -> tuple[ReadPicture, Image]:
     return picture, decoded.picture
 
 
-def _read_file(path: str) -> tuple[bytes, int]:
+def read_file(path: str) -> tuple[bytes, int]:
     """Return the content of a file and its modification time in nanoseconds."""
     try:
         _check_status(os.stat(path))  # before opening: opening a device may have side effects

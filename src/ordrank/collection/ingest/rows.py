@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, MutableSet, Sequence
 from pathlib import Path
 
-from ordrank.collection import change_log, staged_features
+from ordrank.collection import change_log, judgements, staged_features
 from ordrank.collection.database import as_text, encode_vector, path_exists, put_embedding
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.store import Store
@@ -77,7 +77,12 @@ def add_rows(
 def _name_conflict(store: Store, picture: ReadPicture, path: str) -> BadPicture | None:
     """Return why a picture cannot have its name: another one has it, whose file is elsewhere and still exists."""
     known = store.find(picture.name)
-    if known is None or known.path == path or known.sha256 == picture.sha256 or not path_exists(known.path):
+    if (
+        known is None
+        or known.path == path
+        or known.sha256 == picture.sha256
+        or not path_exists(store.directory, known.path)
+    ):
         return None
     reason = f"has the name of another picture of the collection, {known.path}; rename one of them"
     return BadPicture(picture.name, reason)
@@ -94,7 +99,7 @@ def _duplicate(
     same_content = store.find_content(picture.sha256)
     if same_content is None or same_content.name == picture.name:
         return None
-    gone, is_known = not path_exists(same_content.path), store.find(picture.name) is not None
+    gone, is_known = not path_exists(store.directory, same_content.path), store.find(picture.name) is not None
     if same_content.name in outdated or (gone and is_known):
         cursor.execute(_MARK_OUTDATED, (same_content.id,))
         return None
@@ -127,6 +132,8 @@ def _insert(store: Store, cursor: sqlite3.Cursor, picture: ReadPicture, path: st
         row = cursor.lastrowid
         assert row is not None
     else:
+        if grade is not None:
+            judgements.forget_gradings(cursor, [picture.name])
         row, grade = known.id, known.grade if grade is None else grade
         if grade is not None:
             change_log.remember_grades(cursor, [(grade, picture.name)])

@@ -1,0 +1,92 @@
+"""The picture files behind a collection: larger versions to look at, and copies of some of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from io import RawIOBase
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+from ordrank.collection.database import content_sha256, stored_path
+from ordrank.collection.ingest.reading import LARGE_PIXELS, read_file
+from ordrank.collection.types import AcquireLock, ImageRow
+from ordrank.errors import UnknownError, UnreadablePictureError
+from ordrank.features.pictures import count_decoded_pixels, decode_picture, encode_jpeg
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a ZIP file can hold
+
+
+def read_original(directory: Path, row: ImageRow) -> bytes:
+    """Return the content of the file of a picture of a collection. Raise UnknownError if it is not what was read once.
+
+    A file with other content is never returned: the database may come from elsewhere, and name any file.
+    """
+    try:
+        data, _ = read_file(str(stored_path(directory, row.path)))
+    except UnreadablePictureError as error:
+        raise UnknownError(f"the file of {row.name} {error}") from None
+    if hashlib.sha256(data).hexdigest() != content_sha256(row.sha256):
+        raise UnknownError(f"the file of {row.name} has changed since it was read")
+    return data
+
+
+def large_version(directory: Path, row: ImageRow, side: int, large_lock: AcquireLock) -> bytes:
+    """Return a picture as a JPEG whose longer side has at most ``side`` pixels, without the metadata of its file.
+
+    ``large_lock`` returns a lock to hold while a picture that takes more than 100 MB is decoded.
+    """
+    data = read_original(directory, row)
+    shorter = max(1, side * min(row.width, row.height) // max(row.width, row.height, 1))
+    is_large = count_decoded_pixels(data, side=shorter) > LARGE_PIXELS
+    try:
+        with large_lock() if is_large else nullcontext():
+            return encode_jpeg(decode_picture(data, side=shorter).picture, side, quality=90)
+    except UnreadablePictureError as error:
+        raise UnknownError(f"the file of {row.name} {error}") from None
+
+
+def zip_originals(directory: Path, rows: Sequence[ImageRow]) -> Iterator[bytes]:
+    """Yield a ZIP file with the files of pictures, one at a time; those that are gone are listed in it."""
+    written, missing = _Written(), list[str]()
+    with ZipFile(written, "w", ZIP_STORED) as archive:  # pictures are compressed already
+        for row in rows:
+            try:
+                archive.writestr(ZipInfo(_safe_name(row.name), _EPOCH), read_original(directory, row))
+            except UnknownError as error:
+                missing.append(str(error))
+            yield written.take()
+        if missing:
+            archive.writestr(ZipInfo("missing.txt", _EPOCH), "\n".join(missing))
+    yield written.take()
+
+
+class _Written(RawIOBase):
+    """A stream that keeps what is written until it is taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        self._parts.append(bytes(data))
+        return len(self._parts[-1])
+
+    def take(self) -> bytes:
+        """Return what was written since the last call."""
+        content = b"".join(self._parts)
+        self._parts.clear()
+        return content
+
+
+def _safe_name(name: str) -> str:
+    """Return a relative name that stays inside the folder it is extracted to."""
+    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
+    return "/".join(parts) or "picture"

@@ -1,0 +1,152 @@
+"""Pictures that are added one by one from memory, and the files behind the pictures of a collection."""
+
+import io
+import zipfile
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from ordrank import Collection
+from ordrank.collection.added_files import safe_name
+from ordrank.errors import CollectionError, UnknownError, UnreadablePictureError
+from tests.collection.pictures import draw, files, names
+from tests.web.requests import png
+
+
+@pytest.fixture
+def collection(trained):
+    with Collection.open(trained) as collection:
+        yield collection
+
+
+def new(number=77):
+    return png(draw(number))
+
+
+class TestAdding:
+    def test_an_added_picture_is_like_any_other(self, collection):
+        number, is_new = collection.files.add(new(), "ward 3/scan.png")
+        assert is_new
+        added = collection.picture(number)
+        assert (added.name, added.grade, added.estimate) == ("ward 3/scan.png", None, str(77 % 3))
+        (hit,) = collection.rank(number, k=1).hits
+        assert hit.name != added.name
+        collection.grade(number, 2)
+        assert collection.fit().graded == 31
+        assert (collection.directory / "pictures" / "ward 3" / "scan.png").read_bytes() == new()
+
+    def test_the_same_content_is_kept_once(self, collection, drawn):
+        number, _ = collection.files.add(new(), "a.png")
+        assert collection.files.add(new(), "b.png") == (number, False)
+        known = (drawn / "pictures" / "005.png").read_bytes()
+        assert collection.files.add(known, "copy.png") == (collection.picture("005.png").id, False)
+        assert len(names(collection.directory)) == 41
+
+    def test_a_taken_name_gets_a_number(self, collection):
+        found = [collection.picture(collection.files.add(new(77 + i), "005.png")[0]).name for i in range(2)]
+        assert found == ["005 (2).png", "005 (3).png"]
+
+    @pytest.mark.parametrize("data", [b"", b"no picture", new()[:200]])
+    def test_what_is_no_picture_leaves_nothing(self, collection, data):
+        before = files(collection.directory)
+        with pytest.raises(UnreadablePictureError):
+            collection.files.add(data, "a.png")
+        assert len(names(collection.directory)) == 40
+        assert not list(collection.directory.glob("pictures/*"))
+        assert files(collection.directory) - {"pictures"} == before
+
+    def test_before_the_first_training_it_is_not_embedded(self, drawn, tmp_path):
+        with Collection.create_ungraded(tmp_path / "c", drawn / "pictures", features="pixels:4", n_jobs=1) as made:
+            number, is_new = made.files.add(new(), "a.png")
+            assert (is_new, made.picture(number).estimate) == (True, None)
+
+    def test_while_others_write_it_says_so(self, collection, monkeypatch):
+        from ordrank.collection.access import write_store
+
+        monkeypatch.setattr("ordrank.collection.added_files._TIMEOUT", 0.1)
+        with write_store(collection.directory), pytest.raises(CollectionError):
+            collection.files.add(new(), "a.png")
+
+    def test_a_moved_collection_takes_its_files_along(self, collection, tmp_path):
+        number, _ = collection.files.add(new(), "a.png")
+        with Collection.open(collection.directory.rename(tmp_path / "elsewhere")) as moved:
+            assert Image.open(io.BytesIO(moved.files.large_version(number, 24))).size == (24, 24)
+
+    def test_removal_deletes_added_files_and_no_others(self, collection, drawn):
+        collection.files.add(new(), "a.png")
+        collection.remove(["a.png", "005.png"])
+        assert not (collection.directory / "pictures" / "a.png").exists()
+        assert (drawn / "pictures" / "005.png").exists()
+
+    @given(name=st.text(st.characters(codec="utf-8"), max_size=300))
+    def test_no_name_leaves_the_folder(self, name):
+        parts = safe_name(name).split("/")
+        assert all(part and not part.startswith(".") and len(part) <= 100 for part in parts)
+        assert not set("\\:<>|?*\0") & set("".join(parts))
+
+
+class TestOriginals:
+    def test_a_large_version_has_the_asked_size_and_no_metadata(self, collection, tmp_path):
+        picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 60, 3), dtype=np.uint8))
+        exif = Image.Exif()
+        exif[0x010F] = "secret camera"
+        stream = io.BytesIO()
+        picture.save(stream, "JPEG", exif=exif)
+        number, _ = collection.files.add(stream.getvalue(), "photo.jpg")
+        for side, size in ((30, (20, 30)), (500, (60, 90))):
+            content = collection.files.large_version(number, side)
+            assert Image.open(io.BytesIO(content)).size == size
+            assert b"secret" not in content
+
+    def test_a_changed_file_is_not_shown(self, collection, pictures):
+        (pictures / "005.png").write_bytes(b"other")
+        with pytest.raises(UnknownError, match=r"005.png has changed"):
+            collection.files.large_version(6, 100)
+
+    def test_a_missing_file_is_named(self, collection, pictures):
+        (pictures / "005.png").unlink()
+        with pytest.raises(UnknownError, match=r"005.png"):
+            collection.files.large_version(6, 100)
+
+    def test_a_database_that_names_another_file_reveals_nothing(self, collection, tmp_path):
+        from ordrank.collection.access import write_store
+
+        (tmp_path / "secret.txt").write_text("secret")
+        with write_store(collection.directory) as store, store.transaction() as cursor:
+            cursor.execute("UPDATE pictures SET path = ? WHERE id = 6", [str(tmp_path / "secret.txt")])
+        with pytest.raises(UnknownError):
+            collection.files.large_version(6, 100)
+        archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6]))))
+        assert archive.namelist() == ["missing.txt"]
+        assert b"secret\n" not in archive.read("missing.txt")
+
+    def test_files_are_copied_to_an_archive_and_missing_ones_listed(self, collection, pictures):
+        (pictures / "006.png").unlink()
+        archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6, 7, 8]))))
+        assert archive.testzip() is None
+        assert archive.namelist() == ["005.png", "007.png", "missing.txt"]
+        assert archive.read("005.png") == (pictures / "005.png").read_bytes()
+        assert b"006.png" in archive.read("missing.txt")
+
+    def test_names_in_an_archive_stay_inside_its_folder(self, collection):
+        from ordrank.collection.access import write_store
+
+        with write_store(collection.directory) as store, store.transaction() as cursor:
+            cursor.execute("UPDATE pictures SET name = '../../etc/passwd' WHERE id = 6")
+        archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6]))))
+        assert archive.namelist() == ["etc/passwd"]
+
+    def test_a_picture_that_takes_much_memory_is_decoded_in_turn(self, collection, monkeypatch):
+        monkeypatch.setattr("ordrank.collection.originals.LARGE_PIXELS", 10)
+        entered = []
+
+        def lock():
+            entered.append(True)
+            return nullcontext()
+
+        collection.files.large_version(6, 24, large_lock=lock)
+        assert entered == [True]

@@ -1,0 +1,192 @@
+"""Grades by several people: who gave what, their consensus, what is undone, and what was confirmed."""
+
+import pytest
+
+from ordrank import Collection
+from ordrank.errors import InputError, NewGradeError
+from tests.collection.commands import fit, info
+from tests.collection.pictures import draw_files, rows, write_grades
+
+
+@pytest.fixture
+def collection(trained):
+    with Collection.open(trained) as collection:
+        yield collection
+
+
+def grades_of(collection, name):
+    return [(given.grader, given.grade) for given in collection.labeling.grades_of(name)]
+
+
+class TestGraders:
+    def test_the_grade_is_the_consensus_on_the_scale(self, collection):
+        for grader, grade in (("Ann", 0), ("Ben", 1), ("Cem", 2)):
+            collection.grade("001.png", grade, grader=grader)
+        assert collection.picture("001.png").grade == "1"
+        assert grades_of(collection, "001.png") == [("Ann", "0"), ("Ben", "1"), ("Cem", "2")]
+        collection.grade("001.png", 2, grader="Ann")
+        assert collection.picture("001.png").grade == "2"
+        assert len(grades_of(collection, "001.png")) == 3
+
+    def test_two_graders_who_differ_by_one_grade_get_the_lower(self, collection):
+        collection.grade("001.png", 1, grader="Ann")
+        collection.grade("001.png", 2, grader="Ben")
+        assert collection.picture("001.png").grade == "1"  # between two grades of the scale
+
+    def test_a_withdrawn_grade_leaves_that_of_the_others(self, collection):
+        collection.grade("001.png", 0, grader="Ann")
+        collection.grade("001.png", 2, grader="Ben")
+        collection.grade("001.png", None, grader="Ann")
+        assert collection.picture("001.png").grade == "2"
+        collection.grade("001.png", None, grader="Ben")
+        assert collection.picture("001.png").grade is None
+
+    def test_each_grader_undoes_only_own_changes(self, collection):
+        before = collection.picture("001.png").grade
+        collection.grade("001.png", 0, grader="Ann")
+        collection.grade("002.png", 0, grader="Ben")
+        assert [picture.name for picture in collection.undo(grader="Ann")] == ["001.png"]
+        assert collection.picture("001.png").grade == before
+        assert collection.undo(grader="Ann") == []
+        assert [picture.name for picture in collection.undo(grader="Ben")] == ["002.png"]
+
+    def test_changes_made_together_are_undone_together(self, collection):
+        names = ["001.png", "002.png", "005.png"]
+        before = [collection.picture(name).grade for name in names]
+        collection.labeling.grade(names, 0)
+        assert {collection.picture(name).grade for name in names} == {"0"}
+        assert sorted(picture.name for picture in collection.undo()) == names
+        assert [collection.picture(name).grade for name in names] == before
+
+    def test_an_unreliable_grader_counts_less_after_training(self, collection):
+        names = [f"{number:03d}.png" for number in range(1, 31)]
+        for number, name in enumerate(names, start=1):
+            for grader in ("Ann", "Ben"):
+                collection.grade(name, number % 3, grader=grader)
+            collection.grade(name, 2 - number % 3, grader="Zoe")
+        report = collection.labeling.graders()
+        weights = {grader.name: grader.weight for grader in report.graders}
+        assert weights["Zoe"] < 0.5 * weights["Ann"]
+        assert {(pair.first, pair.second): pair.kappa for pair in report.pairs}["Ann", "Ben"] == pytest.approx(1)
+        assert report.total_disagreements == len(report.disagreements) == 20  # Zoe agrees on the middle grade
+        collection.fit()
+        collection.grade("032.png", 0, grader="Ann")
+        collection.grade("032.png", 2, grader="Zoe")
+        assert collection.picture("032.png").grade == "0"
+
+    def test_pictures_that_were_removed_are_not_counted(self, collection):
+        collection.grade("001.png", 0, grader="Ann")
+        collection.grade("001.png", 2, grader="Ben")
+        assert collection.labeling.graders().total_disagreements == 1
+        collection.remove(["001.png"])
+        collection.refresh()
+        report = collection.labeling.graders()
+        assert (report.graders, report.total_disagreements) == ((), 0)
+
+    def test_grades_imported_again_replace_those_of_graders(self, collection, pictures, tmp_path):
+        collection.grade("001.png", 0, grader="Ann")
+        collection.fit(pictures, write_grades(tmp_path / "new.csv", ["001.png"], grade=lambda name: 2), n_jobs=1)
+        assert collection.picture("001.png").grade == "2"
+        assert grades_of(collection, "001.png") == []
+
+    @pytest.mark.parametrize("name", ["x" * 101, "a\nb", "a\0b"])
+    def test_impossible_names_are_rejected(self, collection, name):
+        with pytest.raises(InputError, match="name of a grader"):
+            collection.grade("001.png", 0, grader=name)
+
+    def test_nobody_graded_anything(self, collection):
+        report = collection.labeling.graders()
+        assert (report.graders, report.pairs, report.disagreements, report.total_disagreements) == ((), (), (), 0)
+
+
+class TestScale:
+    @pytest.mark.parametrize("grade", [42, -1, 0.5])
+    def test_a_grade_off_the_scale_is_rejected_where_asked(self, collection, grade):
+        before = collection.picture("001.png")
+        with pytest.raises(NewGradeError, match="the grades go from 0 to 2"):
+            collection.labeling.grade(["001.png"], grade, allow_new=False)
+        assert collection.picture("001.png") == before
+        collection.labeling.grade(["001.png"], grade)
+        assert collection.picture("001.png").value == grade
+
+    def test_an_unknown_picture_changes_nothing(self, collection):
+        before = rows(collection.directory, "SELECT id, grade FROM pictures")
+        with pytest.raises(InputError, match="999"):
+            collection.labeling.grade(["001.png", "999.png"], 0)
+        assert rows(collection.directory, "SELECT id, grade FROM pictures") == before
+
+
+class TestConfirmation:
+    @pytest.fixture
+    def spoiled(self, drawn, tmp_path):
+        names = sorted(path.name for path in (drawn / "pictures").iterdir())
+        write_grades(tmp_path / "g.csv", names, lambda name: 2 if name == "003.png" else int(name[:3]) % 3)
+        fit(drawn / "pictures", tmp_path / "c", labels=tmp_path / "g.csv", features="pixels:4", n_jobs=1)
+        with Collection.open(tmp_path / "c") as collection:
+            yield collection
+
+    def suspects(self, collection):
+        return [suspect.name for suspect in collection.doctor().suspects]
+
+    def test_a_confirmed_grade_is_not_suspected_until_it_changes(self, spoiled):
+        assert self.suspects(spoiled) == ["003.png"]
+        spoiled.labeling.confirm("003.png")
+        assert self.suspects(spoiled) == []
+        assert not any("may be wrong" in text for text in spoiled.doctor().advice)
+        spoiled.labeling.confirm("003.png", is_confirmed=False)
+        assert self.suspects(spoiled) == ["003.png"]
+        spoiled.labeling.confirm("003.png")
+        spoiled.grade("003.png", 1)  # another grade that was never confirmed
+        assert self.suspects(spoiled) == ["003.png"]
+
+    def test_a_confirmation_survives_training(self, spoiled):
+        spoiled.labeling.confirm("003.png")
+        spoiled.fit()
+        assert self.suspects(spoiled) == []
+
+
+class TestCollectionsWithoutGrades:
+    @pytest.fixture
+    def ungraded(self, tmp_path):
+        draw_files(tmp_path / "pictures", range(12))
+        with Collection.create_ungraded(
+            tmp_path / "c", tmp_path / "pictures", features="pixels:4", n_jobs=1
+        ) as collection:
+            yield collection
+
+    def test_it_is_graded_and_then_trained(self, ungraded):
+        assert info(ungraded.directory).graded == 0
+        with pytest.raises(InputError, match="grade"):
+            ungraded.fit()
+        for number in range(10):
+            ungraded.grade(f"{number:03d}.png", number % 3)
+        report = ungraded.fit()
+        assert (report.pictures, report.graded) == (12, 10)
+        assert ungraded.picture("011.png").estimate == "2"
+
+    def test_words_are_grades_if_their_order_was_given(self, tmp_path):
+        draw_files(tmp_path / "pictures", range(6))
+        options = {"features": "pixels:4", "n_jobs": 1, "order": "green,amber,red"}
+        with Collection.create_ungraded(tmp_path / "c", tmp_path / "pictures", **options) as collection:
+            collection.grade("000.png", "red")
+            assert collection.picture("000.png").grade == "red"
+            with pytest.raises(InputError, match="blue"):
+                collection.grade("001.png", "blue")
+
+    def test_an_existing_collection_is_not_replaced(self, ungraded, tmp_path):
+        with pytest.raises(InputError, match="is a collection already"):
+            Collection.create_ungraded(ungraded.directory, tmp_path / "pictures")
+
+    def test_a_folder_without_pictures_leaves_nothing(self, tmp_path):
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(InputError):
+            Collection.create_ungraded(tmp_path / "c", tmp_path / "empty", features="pixels:4")
+        assert not (tmp_path / "c").exists()
+
+    def test_what_needs_a_model_says_so(self, ungraded, tmp_path):
+        with pytest.raises(InputError, match="no model yet"):
+            ungraded.doctor()
+        with pytest.raises(InputError):
+            ungraded.rank("000.png")
+        assert ungraded.quality().error is None
+        assert ungraded.pictures(sort="spectrum").total == 12
