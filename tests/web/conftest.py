@@ -17,6 +17,7 @@ from ordrank import Collection
 from ordrank.web.app import create_app
 from tests.collection.conftest import _trained_once as _trained_once
 from tests.collection.conftest import drawn as drawn
+from tests.collection.conftest import pictures as pictures
 from tests.collection.conftest import trained as trained
 
 API = "/api/v1"

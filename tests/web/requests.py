@@ -25,8 +25,9 @@ def send(client, data, kind="image/png", **headers):
     return client.post(f"{API}/queries", content=data, headers={"Content-Type": kind, **headers})
 
 
-def set_grade(client, number, grade):
-    return client.put(f"{API}/pictures/{number}/grade", json={"grade": grade})
+def set_grade(client, number, grade, *, accept_new=True):
+    body = {"grade": grade, "accept_new": accept_new}
+    return client.put(f"{API}/pictures/{number}/grade", json=body)
 
 
 def message(response):

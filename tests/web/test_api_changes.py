@@ -8,8 +8,7 @@ import pytest
 from PIL import ImageFile
 
 from ordrank import Collection
-from ordrank.collection.store import write_store
-from ordrank.errors import UnknownError
+from ordrank.collection.access import write_store
 from ordrank.web.uploads import Limits
 from tests.collection.commands import add, rank
 from tests.collection.pictures import draw, draw_files, rows
@@ -170,15 +169,13 @@ class TestGrades:
     def test_wrong_content_types_sizes_and_ids_are_rejected(self, client):
         url = f"{API}/pictures/6/grade"
         assert client.put(url, content=b'{"grade": "1"}', headers={"Content-Type": "text/plain"}).status_code == 415
-        assert client.put(url, content=b" " * 20_000, headers={"Content-Type": "application/json"}).status_code == 413
+        assert client.put(url, content=b" " * 300_000, headers={"Content-Type": "application/json"}).status_code == 413
         assert set_grade(client, 1000, "1").status_code == 404
 
-    def test_collection_written_by_another_process_is_busy(self, client, trained):
+    def test_a_grade_is_set_while_another_process_imports_or_trains(self, client, trained):
         with write_store(trained):
-            response = set_grade(client, 6, "1")
-        assert (response.status_code, response.json()["error"]["code"]) == (409, "busy")
-        assert "is being written by process" in message(response)
-        assert set_grade(client, 6, "1").status_code == 200
+            assert set_grade(client, 6, "1").json()["grade"] == "1"
+        assert client.get(f"{API}/pictures/6").json()["grade"] == "1"
 
 
 class TestTraining:
@@ -223,19 +220,28 @@ class TestTraining:
             "total": 0,
         }
 
-    def test_grades_cannot_be_set_during_training(self, client, trained, monkeypatch):
+    def test_grades_that_are_given_during_training_count_as_changed_after_it(self, client, trained, monkeypatch):
         from threading import Event
 
+        from ordrank.collection import train as training
+
         inside, gate = Event(), Event()
+        serialize = training.serialize_model
 
-        def hold(collection, **options):
-            with write_store(collection.directory):
-                inside.set()
-                gate.wait(30)
-            raise UnknownError("enough")
+        def hold(model):
+            inside.set()
+            gate.wait(30)
+            return serialize(model)
 
-        monkeypatch.setattr(Collection, "fit", hold)
+        monkeypatch.setattr(training, "serialize_model", hold)
         client.post(f"{API}/training")
         assert inside.wait(30)
-        assert set_grade(client, 6, "1").status_code == 409
+        assert set_grade(client, 6, "1").json()["grade"] == "1"
         gate.set()
+        wait_until(lambda: client.get(f"{API}/training").json()["state"] != "running")
+        assert client.get(f"{API}/training").json()["state"] == "done"
+        assert client.get(f"{API}/pictures/6").json()["grade"] == "1"
+        assert client.get(f"{API}/collection").json()["changed"] == 1
+        monkeypatch.undo()
+        assert train_again(client)["state"] == "done"
+        assert client.get(f"{API}/collection").json()["changed"] == 0

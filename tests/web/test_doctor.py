@@ -8,7 +8,7 @@ import pytest
 
 from ordrank import Collection
 from ordrank.collection import doctor
-from ordrank.collection.store import write_store
+from ordrank.collection.access import write_store
 from ordrank.web.app import create_app
 from tests.cli.running import document
 from tests.web.conftest import API, FROM_PAGE, client_of, wait_until

@@ -61,17 +61,32 @@ def api(_trained_once, tmp_path_factory):
 ROUTES = [
     "GET /api/v1/collection",
     "GET /api/v1/pictures",
+    "POST /api/v1/pictures",
     "GET /api/v1/pictures/{picture}",
     "GET /api/v1/pictures/{picture}/thumbnail",
+    "GET /api/v1/pictures/{picture}/large",
+    "GET /api/v1/pictures/{picture}/grades",
     "PUT /api/v1/pictures/{picture}/grade",
+    "PUT /api/v1/pictures/{picture}/confirmation",
+    "POST /api/v1/grades",
+    "POST /api/v1/grades/undo",
+    "GET /api/v1/graders",
+    "GET /api/v1/suggestions",
+    "GET /api/v1/comparisons",
+    "POST /api/v1/comparisons",
+    "GET /api/v1/comparisons/next",
+    "POST /api/v1/exports/table",
+    "POST /api/v1/exports/files",
     "POST /api/v1/queries",
     "GET /api/v1/queries/{token}/thumbnail",
     "GET /api/v1/rank",
     "GET /api/v1/rank.csv",
     "GET /api/v1/points",
     "GET /api/v1/doctor",
+    "GET /api/v1/quality",
     "POST /api/v1/training",
     "GET /api/v1/training",
+    "POST /api/v1/removals",  # last: other routes need pictures
 ]
 
 
@@ -111,7 +126,7 @@ def use_existing_resources(case, token):
     path, query = case.path_parameters or {}, case.query or {}
     for parameters, name in ((path, "picture"), (query, "picture")):
         number = parameters.get(name)
-        if isinstance(number, int) and not isinstance(number, bool) and number > N_NUMBERS:
+        if is_picture(number) and number > N_NUMBERS:
             parameters[name] = number % N_NUMBERS
     for parameters, name, existing in ((path, "token", token), (query, "query", token), (query, "grade", "1")):
         if is_even(parameters.get(name)):
@@ -123,8 +138,22 @@ def use_existing_resources(case, token):
             query.pop(bound)
     if isinstance(case.body, bytes) and len(case.body) < 2:
         case.body = png(draw(len(case.body)))
-    if isinstance(case.body, dict) and is_even(case.body.get("grade")):
-        case.body["grade"] = str(len(case.body["grade"]) % 3)
+    if isinstance(case.body, dict):
+        use_existing_in_body(case.body)
+
+
+def use_existing_in_body(body):
+    if is_even(body.get("grade")):
+        body["grade"] = str(len(body["grade"]) % 3)
+    for name in ("first", "second"):
+        if is_picture(body.get(name)):
+            body[name] %= N_NUMBERS
+    if isinstance(body.get("pictures"), list) and all(map(is_picture, body["pictures"])):
+        body["pictures"] = [picture % N_NUMBERS for picture in body["pictures"]]
+
+
+def is_picture(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def is_even(text):

@@ -204,6 +204,27 @@ class TestEnding:
             os.kill(server.process.pid, signal.SIGKILL)
             wait_until(lambda: not any(map(exists, workers)))
 
+    def test_no_request_ends_in_an_internal_error_when_the_supervisor_is_killed(self, trained):
+        codes = set()
+
+        def ask(client):
+            with suppress(httpx.TransportError):
+                while True:
+                    codes.add(client.get(f"{API}/training").status_code)
+
+        with serving(trained, "--workers", "2") as server:
+            with several(server) as clients:
+                threads = [threading.Thread(target=ask, args=(client,)) for client in clients]
+                for thread in threads:
+                    thread.start()
+                wait_until(lambda: codes)
+                os.kill(server.process.pid, signal.SIGKILL)
+                for thread in threads:
+                    thread.join()
+            _, _, errors = server.end()
+        assert {200} <= codes <= {200, 503}
+        assert "Traceback" not in errors
+
 
 @contextmanager
 def forked_server(collection):

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from ordrank import __version__
 from ordrank.collection.collection import Collection
 from ordrank.errors import InputError
+from ordrank.web.compression import CompressionMiddleware
 from ordrank.web.errors import ApiError, add_error_handlers
 from ordrank.web.routes import router
 from ordrank.web.security import API, LOCAL_HOSTS, AccessPolicy, SecurityMiddleware
@@ -76,6 +77,7 @@ def create_app(
     app.include_router(router, prefix=API)
     _add_page(app, policy)
     _remove_validation_errors(app)
+    app.add_middleware(CompressionMiddleware)
     app.add_middleware(SecurityMiddleware, policy=policy)
     return app
 
@@ -99,7 +101,7 @@ async def _refresh(collection: Collection) -> None:
     """Load what other processes have changed before the next request."""
     while True:
         await asyncio.sleep(_REFRESH_INTERVAL)
-        with suppress(InputError, OSError):  # the next request reports it
+        with suppress(InputError, OSError, ApiError):  # the next request reports it
             await anyio.to_thread.run_sync(collection.refresh)
 
 

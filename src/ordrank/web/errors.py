@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from ordrank.errors import CollectionBusyError, CollectionError, InputError, UnknownError
+from ordrank.errors import CollectionBusyError, CollectionError, InputError, NewGradeError, UnknownError
 from ordrank.web.schemas import ErrorBody
 
 CODES = {
@@ -26,6 +26,7 @@ CODES = {
     413: "too_large",
     415: "unsupported_type",
     500: "internal_error",
+    503: "unavailable",
 }
 CLOSE = {"Connection": "close"}
 _ABSOLUTE_FOLDER = re.compile(r"""(?<![\w.~-])(?:[A-Za-z]:)?[/\\](?:[^/\\\s'"`]+[/\\])+""")
@@ -63,7 +64,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI description of error responses; every route has some in common."""
     return {
         status: {"model": ErrorBody, "description": HTTPStatus(status).phrase}
-        for status in sorted({400, 401, 403, *statuses})
+        for status in sorted({400, 401, 403, 503, *statuses})
     }
 
 
@@ -84,8 +85,11 @@ def _input_error(request: Request, error: Exception) -> JSONResponse:
     message = hide_folders(str(error))
     if isinstance(error, UnknownError):
         return error_response(404, message)
+    if isinstance(error, NewGradeError):
+        return error_response(409, message, code="new_grade")
     if isinstance(error, CollectionBusyError):
-        return error_response(409, message, code="busy")
+        # Its own message names a process and a machine.
+        return error_response(409, "pictures are being imported or trained with; try again in a while", code="busy")
     if isinstance(error, CollectionError):
         return error_response(409, message, code="collection")
     return error_response(400, message)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ordrank.collection.annotations import ComparedPicture, SuggestedPair, Suggestion
 from ordrank.collection.reports import GradeCount
-from ordrank.collection.types import GradeProbability, RankedPicture
+from ordrank.collection.types import GradeProbability, Picture, RankedPicture
+
+MAX_ID = 2**31 - 1
+MAX_PICTURES = 10_000  # in one request
 
 
 class ErrorDetail(BaseModel):
@@ -34,17 +38,89 @@ class CollectionBody(BaseModel):
     model: dict[str, Any] | None
     fitted: str | None
     changed: int
+    added: int
+    groups: int
     read_only: bool
     max_table_rows: int
     error: float | None
 
 
-class GradeBody(BaseModel):
-    """The new grade of a picture; null withdraws it."""
+class RequestBody(BaseModel):
+    """The body of a request: nothing but the declared fields, of their types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    grade: str | None = Field(max_length=200)
+
+PictureIds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_ID)]], Field(min_length=1, max_length=MAX_PICTURES)]
+Grader = Annotated[str | None, Field(max_length=100, description="Name of the person who says so.")]
+
+
+class GradeBody(RequestBody):
+    """The new grade of a picture; null withdraws it."""
+
+    grade: Annotated[str | None, Field(max_length=200)]
+    grader: Grader = None
+    accept_new: Annotated[bool, Field(description="Accept a grade that is not on the scale.")] = False
+
+
+class GradesBody(GradeBody):
+    """The new grade of several pictures."""
+
+    pictures: PictureIds
+
+
+class UndoBody(RequestBody):
+    """Whose last change to undo."""
+
+    grader: Grader = None
+
+
+class ConfirmationBody(RequestBody):
+    """Whether someone has looked at the grade of a picture and kept it."""
+
+    confirmed: bool
+
+
+class SelectionBody(RequestBody):
+    """Some pictures."""
+
+    pictures: PictureIds
+
+
+class ComparisonBody(RequestBody):
+    """Which of two pictures is higher: the first (1), the second (-1), or neither (0); null withdraws it."""
+
+    first: Annotated[int, Field(ge=0, le=MAX_ID)]
+    second: Annotated[int, Field(ge=0, le=MAX_ID)]
+    outcome: Literal[-1, 0, 1] | None
+    grader: Grader = None
+
+
+class NextPair(BaseModel):
+    """The pair to compare next, and the number of comparisons so far."""
+
+    pair: SuggestedPair | None
+    comparisons: int
+
+
+class ComparisonCount(BaseModel):
+    """The number of comparisons so far."""
+
+    comparisons: int
+
+
+class ComparedPage(BaseModel):
+    """A page of the compared pictures, lowest first, and how many there are."""
+
+    total: int
+    items: list[ComparedPicture]
+
+
+class AddedBody(BaseModel):
+    """A picture, and whether it is new in the collection."""
+
+    picture: Picture
+    is_new: bool
 
 
 class EstimateBody(BaseModel):
@@ -72,3 +148,10 @@ class RankingBody(BaseModel):
     query: EstimateBody
     total: int
     items: list[RankedPicture]
+
+
+class SuggestionsBody(BaseModel):
+    """Pictures to grade next, most useful first, and how many have no grade."""
+
+    items: list[Suggestion]
+    total: int

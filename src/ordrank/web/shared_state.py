@@ -23,6 +23,7 @@ from typing import IO, Any, Protocol
 from ordrank.collection.collection import Collection
 from ordrank.collection.types import QueryPicture
 from ordrank.errors import CollectionError, InputError, UnknownError
+from ordrank.web.errors import ApiError
 from ordrank.web.training_job import STARTED, TrainingStatus, check_not_running, run_training
 
 # Uploaded queries that are kept: about 30 kilobytes each.
@@ -304,9 +305,12 @@ class StateClient:
         self._call("model_loaded", model)
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        with self._calling:
-            self._connection.send((name, arguments))
-            succeeded, result = self._connection.recv()
+        try:
+            with self._calling:
+                self._connection.send((name, arguments))
+                succeeded, result = self._connection.recv()
+        except (EOFError, OSError):  # the supervisor was killed, and this process ends in a moment
+            raise ApiError(503, "the server is ending; start it again") from None
         if not succeeded:
             raise result
         return result

@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+from contextlib import ExitStack
 
 import pytest
 
@@ -54,16 +55,23 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
-def url(folder):
-    with serving(folder / "Redness") as server:
+def url(folder, tmp_path_factory):
+    # A copy: the database of a server that runs must not be copied.
+    with serving(shutil.copytree(folder / "Redness", tmp_path_factory.mktemp("served") / "Redness")) as server:
         yield f"{server.url}/"
 
 
 @pytest.fixture
-def writable_url(folder, tmp_path):
+def serve():
+    """Start servers that end after the pages of the test are closed, so that these lose no connection."""
+    with ExitStack() as servers:
+        yield lambda *arguments, **options: servers.enter_context(serving(*arguments, **options))
+
+
+@pytest.fixture
+def writable_url(folder, tmp_path, serve):
     """The address of a copy of the collection that the test may change."""
-    with serving(shutil.copytree(folder / "Redness", tmp_path / "Redness")) as server:
-        yield f"{server.url}/"
+    return f"{serve(shutil.copytree(folder / 'Redness', tmp_path / 'Redness')).url}/"
 
 
 @pytest.fixture(scope="package")
@@ -96,7 +104,7 @@ class PageErrors:
 
     def allow_lost_connections(self):
         """Allow requests that fail because a test stops the server under the page."""
-        self.allowed.append("net::ERR_CONNECTION")
+        self.allowed += ["net::ERR_CONNECTION", "status of 503"]
 
     @property
     def unexpected(self):
@@ -104,7 +112,7 @@ class PageErrors:
 
 
 @pytest.fixture
-def visit(chromium):
+def visit(chromium, serve):  # closed before the servers end
     """Open a page; fail at the end of the test if it logged an unexpected error."""
     opened = []
 

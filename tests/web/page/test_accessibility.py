@@ -1,7 +1,9 @@
 """Keyboard, small screens and the rules of axe, in Chromium with a real server."""
 
+import httpx
 import pytest
 
+from tests.web.conftest import FROM_PAGE
 from tests.web.page.conftest import NARROW, WIDE
 from tests.web.page.locators import (
     cards,
@@ -129,3 +131,59 @@ def test_axe_finds_no_violation(visit, url, viewport, scheme):
             wait_for_map(page)
         violations = axe.run(page)["violations"]
         assert [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in violations] == []
+
+
+@pytest.fixture
+def labeled_url(writable_url):
+    """A server with grades of two people and comparisons."""
+    with httpx.Client(base_url=writable_url, headers=FROM_PAGE) as client:
+        for picture in range(1, 9):
+            for i, grader in enumerate(("Ada", "Ben")):
+                body = {"grade": str((picture + i * (picture == 4)) % 3), "grader": grader}
+                client.put(f"api/v1/pictures/{picture}/grade", json=body).raise_for_status()
+            body = {"first": picture, "second": picture + 1, "outcome": 1}
+            client.post("api/v1/comparisons", json=body).raise_for_status()
+    return writable_url
+
+
+READY = {
+    "grade": "#grade-plot svg",
+    "compare": "#ranking li >> nth=0",
+    "graders": "#disagreements .card",
+}
+
+
+@pytest.mark.parametrize(
+    ("viewport", "scheme"),
+    [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")],
+    ids=["wide, light", "wide, dark", "narrow, light", "narrow, dark"],
+)
+def test_axe_finds_no_violation_where_people_label(labeled_url, visit, viewport, scheme):
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe-core-python is not installed").Axe()
+    options = {"viewport": viewport, "color_scheme": scheme, "reduced_motion": "reduce", "bypass_csp": True}
+    for mode, ready in READY.items():
+        page = visit(labeled_url, f"#view={mode}", **options)
+        expect(page.locator(ready)).to_be_visible()
+        if mode == "grade":
+            page.keyboard.press("e")
+            page.keyboard.press("1")
+            expect(page.locator("#training")).to_be_visible()
+        violations = axe.run(page)["violations"]
+        assert [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in violations] == []
+        if mode == "grade":
+            page.keyboard.press("?")
+            assert [rule["id"] for rule in axe.run(page)["violations"]] == []
+        page.wait_for_load_state("networkidle")
+
+
+@pytest.mark.parametrize("mode", READY)
+def test_labeling_fits_a_phone(labeled_url, visit, mode):
+    page = visit(labeled_url, f"#view={mode}", viewport=NARROW, has_touch=True, is_mobile=True)
+    expect(page.locator(READY[mode])).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    small = """(mode) => [...document.querySelectorAll(`#modes a, #${mode} :is(button, .button, a, input, select)`)]
+      .map((target) => [target.className || target.id, target.getBoundingClientRect()])
+      .filter(([, { width, height }]) => width && (width < 43.9 || height < 43.9))
+      .map(([name, { width, height }]) => [name, width, height])"""
+    assert page.evaluate(small, mode) == []
+    page.wait_for_load_state("networkidle")

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from ordrank.collection.store import write_store
+from ordrank.collection.access import write_store
 from tests.collection.spoiled import create_spoiled
-from tests.web.conftest import serving
+from tests.web.conftest import serving, wait_until
 from tests.web.page.conftest import HOSTILE, NARROW, WIDE
 from tests.web.page.locators import estimate, expect, wait_for_all_pictures, wait_for_map
 
@@ -28,10 +28,9 @@ def spoiled_url(spoiled):
 
 
 @pytest.fixture
-def changeable_url(spoiled, tmp_path):
-    """The address of a copy of the collection that the test may change; requested before `visit`, it ends after it."""
-    with serving(shutil.copytree(spoiled[0], tmp_path / "Spoiled")) as server:
-        yield f"{server.url}/"
+def changeable_url(spoiled, tmp_path, serve):
+    """The address of a copy of the collection that the test may change."""
+    return f"{serve(shutil.copytree(spoiled[0], tmp_path / 'Spoiled')).url}/"
 
 
 def suspects(page):
@@ -58,7 +57,7 @@ def change_report(page, change):
 def test_every_part_of_the_report_is_shown(visit, spoiled_url, spoiled):
     report = spoiled[1]
     page = visit(spoiled_url)
-    page.get_by_role("link", name="Check the grades").press("Enter")
+    page.get_by_role("navigation", name="Modes").get_by_role("link", name="Check").press("Enter")
     wait_for_check(page)
     expect(page.locator("#list-title")).to_be_focused()
     expect(page.locator("#verdict")).to_have_text(re.compile(re.escape(report.verdict[1:])))
@@ -101,6 +100,43 @@ def test_one_click_corrects_a_suspect_grade_and_undo_restores_it(changeable_url,
     expect(row.locator("dd.known bdi")).to_have_text(first.grade)
     expect(row.get_by_label("Correct the grade")).to_be_focused()
     expect(page.locator("#training")).to_be_hidden()
+
+
+def test_keys_move_accept_keep_correct_and_undo(changeable_url, visit, spoiled):
+    page = visit(changeable_url, CHECK)
+    first, second, *_ = spoiled[1].suspects
+    n = len(spoiled[1].suspects)
+    expect(suspects(page)).to_have_count(n)
+    for key, name in (("j", first.name), ("ArrowDown", second.name), ("k", first.name)):
+        page.keyboard.press(key)
+        expect(suspect(page, name)).to_be_focused()
+    page.keyboard.press("a")
+    expect(page.locator("#suspects .corrected")).to_contain_text(f"Saved: grade {first.estimate}.")
+    expect(suspect(page, second.name)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#suspects .corrected")).to_contain_text(f"Kept: grade {second.grade}.")
+    expect(suspects(page)).to_have_count(n - 2)
+    expect(page.locator("#suspects-count")).to_have_text(str(n - 2))
+    page.keyboard.press("u")
+    expect(suspect(page, second.name)).to_be_focused()
+    expect(suspects(page)).to_have_count(n - 1)
+    page.keyboard.press("c")
+    field = suspect(page, second.name).get_by_label("Correct the grade")
+    expect(field).to_be_focused()
+    field.press("a")  # a letter in a field, and no decision
+    expect(suspects(page)).to_have_count(n - 1)
+    assert page.request.get(f"{changeable_url}api/v1/pictures/{second.id}").json()["grade"] == second.grade
+    page.wait_for_load_state("networkidle")
+
+
+def test_a_grade_that_was_kept_leaves_the_list_for_good(changeable_url, visit, spoiled):
+    page = visit(changeable_url, CHECK)
+    first = spoiled[1].suspects[0]
+    suspect(page, first.name).get_by_role("button", name=f"Keep {first.grade}").click()
+    expect(suspect(page, first.name)).to_have_count(0)
+    page.reload()
+    expect(suspects(page)).to_have_count(len(spoiled[1].suspects) - 1)
+    page.wait_for_load_state("networkidle")
 
 
 def test_a_correction_leaves_the_input_in_other_rows_alone(changeable_url, visit, spoiled):
@@ -171,7 +207,7 @@ def test_a_picture_opens_as_query_and_back_returns_to_the_check(visit, spoiled_u
     page.go_back()
     expect(suspects(page)).to_have_count(len(spoiled[1].suspects))
     expect(estimate(page)).to_be_hidden()
-    page.get_by_role("link", name="All pictures").click()
+    page.get_by_role("navigation", name="Modes").get_by_role("link", name="Browse").click()
     expect(page.locator("#list-title")).to_have_text("All pictures")
     expect(page.locator("#check")).to_be_hidden()
 
@@ -197,23 +233,23 @@ def test_what_is_not_found_is_said_in_words(visit, spoiled_url):
     expect(page.locator("#check > .muted:visible")).to_have_count(0)
 
 
-def test_a_collection_without_a_model_says_so_and_can_be_tried_again(visit, spoiled, tmp_path):
+def test_a_collection_without_a_model_says_so_and_can_be_tried_again(visit, serve, spoiled, tmp_path):
     collection = shutil.copytree(spoiled[0], tmp_path / "Spoiled")
     with write_store(collection) as store:
         model = store.header.model
         with store.transaction() as cursor:
             cursor.execute("DELETE FROM meta WHERE key = 'model'")
-    with serving(collection) as server:
-        page = visit(f"{server.url}/", CHECK)
-        page.errors.allow_status(409)
-        expect(page.locator("#alert")).to_contain_text("the collection has no model yet; train it")
-        expect(page.locator("#check")).to_be_hidden()
-        with write_store(collection) as store, store.transaction() as cursor:
-            cursor.execute("INSERT INTO meta VALUES ('model', ?)", (model,))
-        page.get_by_role("button", name="Try again").press("Enter")
-        expect(suspects(page)).to_have_count(len(spoiled[1].suspects))
-        expect(page.locator("#alert")).to_be_empty()
-        page.close()
+    server = serve(collection)
+    page = visit(f"{server.url}/", CHECK)
+    page.errors.allow_status(409)
+    expect(page.locator("#alert")).to_contain_text("the collection has no model yet; train it")
+    expect(page.locator("#check")).to_be_hidden()
+    with write_store(collection) as store, store.transaction() as cursor:
+        cursor.execute("INSERT INTO meta VALUES ('model', ?)", (model,))
+    wait_until(lambda: page.request.get(f"{server.url}/api/v1/doctor").ok)
+    page.get_by_role("button", name="Try again").press("Enter")
+    expect(suspects(page)).to_have_count(len(spoiled[1].suspects))
+    expect(page.locator("#alert")).to_be_empty()
 
 
 def test_a_list_that_arrives_late_does_not_replace_the_check(visit, url):

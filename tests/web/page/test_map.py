@@ -255,8 +255,8 @@ def test_a_slow_map_draws_fewer_points_while_it_moves(visit, url):
     page.clock.pause_at(page.evaluate("Date.now() + 10_000"))
     page.locator("#map-canvas").focus()
     rotate(page, 96, times=4)
-    expect(drawn).to_have_attribute("data-points", str(n * 33 // 96))
-    expect(note).to_contain_text("While the map moves, about 7,000 of 20,000 points are drawn to keep it smooth.")
+    expect(drawn).to_have_attribute("data-points", str(round(n * 26 / 96)))
+    expect(note).to_contain_text("While the map moves, about 5,000 of 20,000 points are drawn to keep it smooth.")
     page.clock.run_for(300)
     expect(drawn).to_have_attribute("data-points", str(n))  # all of them at rest
     rotate(page, 16, times=20)

@@ -44,9 +44,9 @@ def test_the_number_of_points_follows_the_median_time_between_frames(call):
         return call("level_of_detail", run, [[time, dragging] for time in times])[-1]
 
     assert visible([16] * 20) == 30_000
-    assert visible([100] * 4) == 9_900
+    assert visible([100] * 4) == 7_800
     assert visible([16, 16, 16, 300, 16]) == 30_000  # one late frame
-    assert visible([100] * 4 + [16] * 15) == 30_000
+    assert visible([100] * 4 + [16] * 20) == 30_000
     assert visible([100] * 100) == 2_000
     assert visible([600] * 20) == 30_000  # a key pressed now and then
     assert visible([600] * 20, dragging=True) == 2_000
@@ -120,3 +120,15 @@ def test_no_point_before_the_camera_is_clipped(call):
     found = np.array(call("point_cloud", depths, outliers()))
     assert len(found) >= 97
     assert (np.abs(found) <= 1).all()
+
+
+def test_every_grade_has_a_key_of_its_own_if_there_are_few(call):
+    def keys_of(*grades):
+        return call("keys", "({ keysOfGrades }, grades) => keysOfGrades(grades)", grades)
+
+    assert keys_of("0", "2", "9") == ["0", "2", "9"]
+    assert keys_of("10", "20", "30") == ["1", "2", "3"]
+    assert keys_of(*map(str, range(1, 11))) == [*"1234567890"]
+    assert keys_of(*map(str, range(11))) is None
+    assert keys_of("unripe", "ripe", "overripe") == ["n", "i", "o"]  # u and r are keys of the mode
+    assert keys_of("see", "Üb", "ü", "sue") == ["1", "ü", "2", "3"]

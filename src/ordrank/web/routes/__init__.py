@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from ordrank.web.routes import collection, pictures, queries, training
+from ordrank.web.routes import collection, comparisons, pictures, queries, selection, suggestions, training
 
 router = APIRouter()
-for resource in (collection, pictures, queries, training):
+for resource in (collection, comparisons, pictures, queries, selection, suggestions, training):
     router.include_router(resource.router)

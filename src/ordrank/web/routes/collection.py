@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from threading import Event
 from typing import Annotated
@@ -11,6 +11,8 @@ from typing import Annotated
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request, Response
 
+from ordrank.collection.annotations import GradersReport
+from ordrank.collection.quality import QualityReport
 from ordrank.collection.reports import DoctorReport
 from ordrank.web.deps import OpenCollection, binary, json_response
 from ordrank.web.errors import documented, hide_folders
@@ -45,6 +47,19 @@ def points(collection: OpenCollection, limit: Annotated[int, Query(ge=1, le=1_00
     sample = collection.points(limit)
     headers = {"X-Count": str(sample.count), "X-Total": str(sample.total)}
     return Response(sample.content, media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/quality", response_model=QualityReport, responses=documented(409))
+async def quality(request: Request, collection: OpenCollection) -> Response:
+    """Return errors, confusions and calibration of the estimates of graded pictures, and past trainings."""
+    report = await anyio.to_thread.run_sync(collection.quality, limiter=request.app.state.examining)
+    return json_response(replace(report, features=hide_folders(report.features)))
+
+
+@router.get("/graders", response_model=GradersReport, responses=documented(409))
+def graders(collection: OpenCollection) -> Response:
+    """Return who graded how much, how far graders agree, and where they differ."""
+    return json_response(collection.labeling.graders())
 
 
 @router.get("/doctor", response_model=DoctorReport, responses=documented(409))

@@ -13,17 +13,25 @@ from fastapi import APIRouter, Query, Request, Response
 from ordrank.collection.collection import Collection
 from ordrank.collection.types import QueryPicture, RankRequest, RankResult
 from ordrank.errors import PictureTooLargeError, UnreadablePictureError
-from ordrank.web.deps import OpenCollection, QueryId, RankParameters, State, Token, binary, json_response
+from ordrank.web.deps import (
+    OpenCollection,
+    QueryId,
+    RankParameters,
+    State,
+    Token,
+    binary,
+    escape_formula,
+    json_response,
+    picture_body,
+    read_picture,
+)
 from ordrank.web.errors import ApiError, documented
 from ordrank.web.schemas import EstimateBody, RankingBody
 from ordrank.web.shared_state import SharedState
-from ordrank.web.uploads import read_body, upload_name
+from ordrank.web.uploads import upload_name
 
 MAX_TABLE_ROWS = 10_000
 _ESTIMATE_ONLY = RankRequest(1, with_position=True)
-_PICTURE_CONTENT = {
-    kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("image/*", "application/octet-stream")
-}
 
 router = APIRouter()
 
@@ -33,28 +41,12 @@ router = APIRouter()
     status_code=201,
     response_model=EstimateBody,
     responses=documented(409, 413, 415),
-    openapi_extra={
-        "requestBody": {"required": True, "content": _PICTURE_CONTENT},
-        "parameters": [
-            {
-                "name": "X-Name",
-                "in": "header",
-                "required": False,
-                "description": "Name of the file, percent-encoded.",
-                "schema": {"type": "string"},
-            }
-        ],
-    },
+    openapi_extra=picture_body(),
 )
 async def upload(request: Request, collection: OpenCollection, state: State) -> Response:
     """Grade an uploaded picture; it is kept in memory for a while, and never written to disk."""
-    data = await read_body(request, request.app.state.upload_limits, accepts=_is_picture)
-    arguments = (collection, state, data, upload_name(request))
+    arguments = (collection, state, await read_picture(request), upload_name(request))
     return await anyio.to_thread.run_sync(_upload, *arguments, limiter=request.app.state.decoding)
-
-
-def _is_picture(kind: str) -> bool:
-    return kind.startswith("image/") or kind == "application/octet-stream"
 
 
 def _upload(collection: Collection, state: SharedState, data: bytes, name: str) -> Response:
@@ -72,7 +64,7 @@ def _upload(collection: Collection, state: SharedState, data: bytes, name: str) 
 @router.get(
     "/queries/{token}/thumbnail",
     response_class=Response,
-    responses={**documented(404), **binary("image/jpeg", "The picture, at most 128 pixels wide and high.")},
+    responses={**documented(404), **binary("image/jpeg", "The picture, at most 256 pixels wide and high.")},
 )
 def thumbnail(state: State, token: Token) -> Response:
     """Return the thumbnail of an uploaded picture."""
@@ -114,7 +106,7 @@ def rank_table(
         distances = (hit.distance, hit.order_distance, hit.appearance_distance)
         cells = (f"{distance:.9g}" for distance in distances)
         estimated = "true" if hit.estimated else "false"
-        writer.writerow([rank, _escape_formula(hit.name), _escape_formula(hit.grade), estimated, *cells])
+        writer.writerow([rank, escape_formula(hit.name), escape_formula(hit.grade), estimated, *cells])
     headers = {"Content-Disposition": 'attachment; filename="ranking.csv"'}
     return Response(stream.getvalue(), media_type="text/csv", headers=headers)
 
@@ -146,16 +138,3 @@ def _estimate(result: RankResult, token: int | str = "") -> dict[str, Any]:
         "is_novel": result.is_novel,
         "position": result.position,
     }
-
-
-def _escape_formula(text: str) -> str:
-    """Return a cell that no spreadsheet interprets as a formula; numbers stay numbers."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

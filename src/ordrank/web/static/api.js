@@ -1,7 +1,7 @@
 /** The HTTP API of the server, and its types. */
 
 /** @typedef {{id: number, name: string, grade: string|null, estimate: string|null, lowest: string|null,
- *             highest: string|null, value: number|null, width: number, height: number}} Picture */
+ *             highest: string|null, value: number|null, width: number, height: number, date: string}} Picture */
 /** @typedef {{grade: string, probability: number}} GradeProbability */
 /** @typedef {{kind: "picture"|"query", id: string|number, name: string, grade: string, value: number,
  *             lowest: string, highest: string, shown_grade: string, explanation: string,
@@ -9,7 +9,7 @@
  *             is_novel: boolean, position: number[]}} Result */
 /** @typedef {{id: number, name: string, grade: string, estimated: boolean, distance: number,
  *             order_distance: number, appearance_distance: number}} Ranked */
-/** @typedef {{grade: string, value: number, pictures: number}} Grade */
+/** @typedef {{grade: string, value: number, pictures: number, estimated: number}} Grade */
 /** @typedef {{name: string, pictures: number, graded: number, grades: Grade[], changed: number, read_only: boolean,
  *             max_table_rows: number, fitted: string|null, error: number|null}} Collection */
 /** @typedef {{state: "idle"|"running"|"done"|"failed", message: string, done: number, total: number}} Training */
@@ -47,7 +47,7 @@ export function apiUrl(path, parameters = {}) {
 }
 
 /** @param {string} url @param {RequestInit} [options] */
-async function request(url, options = {}) {
+export async function request(url, options = {}) {
   let response;
   try {
     response = await fetch(url, { credentials: "same-origin", ...options });
@@ -61,19 +61,36 @@ async function request(url, options = {}) {
   throw new ApiError(status, message ?? `The server responded with status ${status}.`, code);
 }
 
-/** @param {string} url @param {RequestInit} [options] */
-const json = async (url, options) => (await request(url, options)).json();
+/** Responses that were requested before they are needed. @type {Map<string, Promise<Response>>} */
+const early = new Map();
+
+/** Request what the page will need soon; each is used once. @param {string} url */
+export function prefetch(url) {
+  const response = request(url);
+  response.catch(() => {}); // reported when it is needed
+  early.set(url, response);
+}
+
+/** @param {string} url @param {RequestInit} [options] @returns {Promise<any>} */
+export async function json(url, options) {
+  const response = early.get(url) ?? request(url, options);
+  early.delete(url);
+  return (await response).json();
+}
 
 /** @returns {Promise<Collection>} */
 export const getCollection = () => json(apiUrl("collection"));
 
+/** @param {Record<string, unknown>} parameters of /pictures; `given: false` counts */
+export const picturesUrl = ({ given = null, ...rest }) =>
+  apiUrl("pictures", { ...rest, given: given === null ? null : String(given) });
+
 /**
- * @param {{grade?: string|null, given?: boolean|null, offset: number, limit: number}} filter
+ * @param {Record<string, unknown>} parameters of /pictures
  * @param {AbortSignal} [signal]
  * @returns {Promise<{total: number, items: Picture[]}>}
  */
-export const getPictures = ({ given = null, ...rest }, signal) =>
-  json(apiUrl("pictures", { ...rest, given: given === null ? null : String(given) }), { signal });
+export const getPictures = (parameters, signal) => json(picturesUrl(parameters), { signal });
 
 /** @param {number} id @returns {Promise<Picture>} */
 export const getPicture = (id) => json(apiUrl(`pictures/${id}`));
@@ -82,17 +99,22 @@ export const getPicture = (id) => json(apiUrl(`pictures/${id}`));
 export const thumbnail = (kind, id) =>
   apiUrl(`${kind === "query" ? "queries" : "pictures"}/${encodeURIComponent(id)}/thumbnail`);
 
-/** @param {number} id @param {string|null} grade @returns {Promise<Picture>} */
-export const putGrade = (id, grade) =>
-  json(apiUrl(`pictures/${id}/grade`), {
-    method: "PUT",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ grade }),
-  });
+/** Send JSON, receive JSON. @param {string} method @param {string} path @param {object} body @returns {Promise<any>} */
+export const sendJson = (method, path, body) =>
+  json(apiUrl(path), { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
-/** @param {File} file @param {AbortSignal} signal @returns {Promise<Result>} */
-export const postQuery = (file, signal) =>
-  json(apiUrl("queries"), {
+/**
+ * @param {number} id
+ * @param {string|null} grade null withdraws it
+ * @param {{grader?: string|null, acceptNew?: boolean}} [options] acceptNew: also a grade that is not on the scale
+ * @returns {Promise<Picture>}
+ */
+export const putGrade = (id, grade, { grader = null, acceptNew = false } = {}) =>
+  sendJson("PUT", `pictures/${id}/grade`, { grade, grader, accept_new: acceptNew });
+
+/** Send a picture, receive JSON. @param {string} path @param {File} file @param {AbortSignal} [signal] @returns {Promise<any>} */
+export const sendFile = (path, file, signal) =>
+  json(apiUrl(path), {
     method: "POST",
     signal,
     headers: {
@@ -101,6 +123,9 @@ export const postQuery = (file, signal) =>
     },
     body: file,
   });
+
+/** @param {File} file @param {AbortSignal} signal @returns {Promise<Result>} */
+export const postQuery = (file, signal) => sendFile("queries", file, signal);
 
 /**
  * @param {Record<string, unknown>} parameters of /rank

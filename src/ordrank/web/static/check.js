@@ -1,10 +1,13 @@
 /** The check of the collection: grades that may be wrong, near copies, pictures unlike the others, and advice. */
 
 import { getDoctorReport } from "./api.js";
-import { byId, count, counted, el, isolated, percent } from "./dom.js";
+import { listenToCheckKeys } from "./check_keys.js";
+import { byId, count, counted, el, isolated, percent, visuallyHidden } from "./dom.js";
 import { gradeForm } from "./grading.js";
 import { card, listenToHover } from "./grid.js";
-import { announce } from "./notices.js";
+import { keyHint } from "./keys.js";
+import { putConfirmation } from "./labeling_api.js";
+import { announce, attempt } from "./notices.js";
 import { link, moreLike } from "./state.js";
 
 /** Shows a report in the place of the list of pictures. */
@@ -25,6 +28,7 @@ export class Check {
     this.contents = new WeakMap();
     this.abort = new AbortController();
     listenToHover(this.box, this.onHover);
+    listenToCheckKeys();
   }
 
   /** Show the report from its beginning. */
@@ -83,6 +87,7 @@ export class Check {
     byId("advice").replaceChildren(...advice.map((text) => el("li", {}, sentence(text))));
     byId("no-advice").hidden = advice.length > 0;
     for (const [name, items] of Object.entries({ suspects, copies, novel })) fillHead(name, items.length);
+    byId("suspects-keys").hidden = !suspects.length;
     this.fillSuspects(suspects);
     replaceChanged(byId("copies"), this.entries("copies", copies, (copy) => this.pair(copy)));
     replaceChanged(byId("novel"), this.entries("novel", novel, (picture) => this.novelCard(picture)));
@@ -123,7 +128,8 @@ export class Check {
     const row = rowLike(focused, rows);
     const same = row === focused && row !== this.corrected ? activeElement : null;
     const control = row?.querySelector(".form-status button") ?? row?.querySelector(".grade-form .row > *");
-    (same ?? control ?? byId("suspects-title")).focus();
+    const target = activeElement === focused ? row : control; // keys move between rows
+    (same ?? target ?? byId("suspects-title")).focus();
   }
 
   /**
@@ -157,7 +163,7 @@ export class Check {
       el("dt", {}, "Estimate without it"),
       el("dd", { class: size }, el("bdi", {}, estimate, interval)),
     );
-    const row = el("li", { class: "suspect" });
+    const row = el("li", { class: "suspect", tabindex: -1 });
     const onSaved = (picture) => {
       row.classList.remove("corrected"); // after Undo
       this.corrected = row;
@@ -165,13 +171,45 @@ export class Check {
     };
     const options = { fieldId: `grade-field-${id}`, proposed: () => estimate };
     const nearest = el("ul", {}, ...neighbors.map((neighbor) => this.card(neighbor)));
+    const form = this.collection.read_only ? null : gradeForm(suspect, this.palette.grades, onSaved, options);
+    form?.querySelector(".row").append(keyHint("C"));
     row.append(
       this.card(suspect, { tag: "div" }),
-      el("div", { class: "facts" }, facts),
-      this.collection.read_only ? "" : gradeForm(suspect, this.palette.grades, onSaved, options),
+      el("div", { class: "facts" }, facts, form ? this.decisions(suspect, row, form) : ""),
+      form ?? "",
       el("div", { class: "neighbors" }, el("p", { class: "muted" }, "Most similar graded pictures"), nearest),
     );
     return row;
+  }
+
+  /**
+   * The buttons that decide on a suspect grade without a look at its form.
+   * @param {import("./api.js").SuspectGrade} suspect
+   * @param {HTMLElement} row
+   * @param {HTMLElement} form
+   */
+  decisions({ id, name, grade, estimate }, row, form) {
+    const accept = () => {
+      form.querySelector(".row > :first-child").value = estimate;
+      form.requestSubmit();
+    };
+    const confirm = (isConfirmed) =>
+      attempt(async () => {
+        await putConfirmation(id, isConfirmed);
+        const undo = el("button", { type: "button", class: "link-button", onclick: () => confirm(false) }, "Undo");
+        form.querySelector(".form-status").replaceChildren(...(isConfirmed ? [`Kept: grade ${grade}. `, undo] : []));
+        row.classList.remove("corrected"); // after Undo
+        this.corrected = isConfirmed ? row : undefined;
+        await this.refresh();
+      });
+    const of = visuallyHidden(` for ${name}`);
+    const button = (name, onclick, ...content) => el("button", { type: "button", class: name, onclick }, ...content);
+    return el(
+      "div",
+      { class: "decisions" },
+      button("accept", accept, "Accept ", isolated(estimate), of, keyHint("A")),
+      button("keep", () => confirm(true), "Keep ", isolated(grade), of.cloneNode(true), keyHint("⏎")),
+    );
   }
 
   /** @param {import("./api.js").NearCopy} copy */

@@ -44,6 +44,9 @@ export const count = (number) => numberFormat.format(number);
 /** "no pictures", "1 picture", "2 pictures". @param {number} number @param {string} noun */
 export const counted = (number, noun) => `${number ? count(number) : "no"} ${noun}${number === 1 ? "" : "s"}`;
 
+/** @param {string} text */
+export const capitalized = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** Whole per cent; a small share is not shown as 0. @param {number} share */
 export function percent(share) {
   if (share > 0 && share < 0.005) return "<1\u00a0%";

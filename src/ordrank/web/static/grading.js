@@ -1,8 +1,10 @@
 /** The form that sets, corrects or removes the grade of a picture, with undo. */
 
-import { putGrade } from "./api.js";
+import { ApiError, putGrade } from "./api.js";
+import { askToKeep } from "./dialog.js";
 import { el, visuallyHidden } from "./dom.js";
 import { clearError, showError } from "./notices.js";
+import { grader } from "./settings.js";
 
 const NUMBER = "\\s*[\\-+]?[0-9]*\\.?[0-9]+([eE][\\-+]?[0-9]+)?\\s*";
 
@@ -40,9 +42,11 @@ export function gradeForm(
     const before = picture.grade;
     save.ariaDisabled = "true"; // disabled, it would lose the focus
     try {
-      picture = await putGrade(picture.id, grade);
+      const changed = await putOrAsk(picture.id, grade);
+      if (changed === null) return; // the input stays
+      picture = changed;
     } catch (error) {
-      showError(error); // the input stays
+      showError(error);
       return;
     } finally {
       save.ariaDisabled = null;
@@ -66,6 +70,22 @@ export function gradeForm(
   });
   refresh();
   return form;
+}
+
+/**
+ * Set a grade; ask before keeping one that is not on the scale.
+ * @param {number} id
+ * @param {string|null} grade
+ * @returns {Promise<import("./api.js").Picture|null>} null: not to be kept
+ */
+export async function putOrAsk(id, grade) {
+  try {
+    return await putGrade(id, grade, { grader: grader() });
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "new_grade") throw error;
+    if (!(await askToKeep(error.message))) return null;
+    return putGrade(id, grade, { grader: grader(), acceptNew: true });
+  }
 }
 
 /** Any number, with the known grades as suggestions. @param {string} id @param {import("./api.js").Grade[]} grades */

@@ -4,8 +4,10 @@ import { thumbnail } from "./api.js";
 import { byId, count, dot, el, isolated, visuallyHidden } from "./dom.js";
 import { attempt } from "./notices.js";
 
-const PAGE_SIZE = 48;
+export const PAGE_SIZE = 48;
+const MAX_PAGE_SIZE = 200; // of the server
 const PREFETCH_MARGIN = "800px";
+const AT_ONCE = 6; // images of the first row, loaded before all others
 
 /**
  * @template {{id: number}} T
@@ -17,19 +19,28 @@ const PREFETCH_MARGIN = "800px";
  * @property {() => void} refill fill what else shows grades, after these have changed
  * @property {() => void} [onFailure] called when the first page cannot be loaded
  * @property {number|null} limit maximum number of cards
+ * @property {number} [start] place of the first card in the list, from 0
  * @property {string} empty text for an empty list
  */
 
 /** The list of cards; a new source replaces the old one. */
 export class Grid {
-  /** @param {{onHover: (id: number|null) => void, onGrow: () => void, onRetry: () => void}} callbacks */
-  constructor({ onHover, onGrow, onRetry }) {
-    this.onGrow = onGrow;
+  /**
+   * @param {object} options
+   * @param {import("./selection.js").Selection} options.selection
+   * @param {(id: number|null) => void} options.onHover
+   * @param {() => void} options.onGrow
+   * @param {() => void} options.onRetry
+   */
+  constructor({ selection, onHover, onGrow, onRetry }) {
+    Object.assign(this, { selection, onGrow });
     this.list = byId("pictures");
     this.more = byId("more");
     /** @type {Map<number, {item: any, element: HTMLElement}>} */
     this.shown = new Map();
-    this.total = this.fetched = 0;
+    this.total = this.fetched = this.start = 0;
+    /** How many cards the next source shows at once, if there are so many. */
+    this.least = 0;
     this.loading = false;
     this.abort = new AbortController();
     this.more.addEventListener("click", () => (this.stale ? onRetry() : attempt(() => this.grow({ focus: true }))));
@@ -44,22 +55,56 @@ export class Grid {
     this.abort.abort();
     this.abort = new AbortController();
     this.source = source;
+    this.start = source.start ?? 0;
     this.loading = false;
     this.stale = true; // the old cards stay until the first page arrives
     this.more.hidden = true;
     this.list.setAttribute("aria-busy", "true");
-    await this.grow();
+    const { least, abort } = this;
+    this.least = 0;
+    await this.grow({ least });
+    while (!abort.signal.aborted && this.listed < least && this.fetched < this.end) {
+      const before = this.fetched;
+      await this.grow({ least: least - this.listed });
+      if (this.fetched === before) break; // it failed, or another page is under way
+    }
   }
 
-  /** Fetch and show the next page, if there is one; optionally focus its first card. */
-  async grow({ focus = false } = {}) {
+  /** Ids of the shown pictures, in their order. */
+  get ids() {
+    return [...this.shown.keys()];
+  }
+
+  /** Fetch the ids of all pictures of the list, also of those that are not shown. */
+  async fetchIds() {
+    const { source, abort, end } = this;
+    const found = [];
+    while (found.length < end) {
+      const page = await source.page(found.length, Math.min(MAX_PAGE_SIZE, end - found.length), abort.signal);
+      if (!page.items.length) break;
+      found.push(...page.items.map(({ id }) => id));
+    }
+    return found;
+  }
+
+  /** Number of listed pictures. */
+  get listed() {
+    return this.fetched - this.start;
+  }
+
+  /**
+   * Fetch and show the next page, if there is one.
+   * @param {{focus?: boolean, least?: number}} [options] focus: move it to the first new card; least: number of cards
+   */
+  async grow({ focus = false, least = 0 } = {}) {
     const { source, abort } = this;
     const isFirst = this.stale;
-    const offset = isFirst ? 0 : this.fetched;
+    const offset = isFirst ? this.start : this.fetched;
     if (!source || this.loading || (!isFirst && offset >= this.end)) return;
     this.loading = true;
     try {
-      const limit = Math.min(PAGE_SIZE, (source.limit ?? Infinity) - offset);
+      const size = Math.max(PAGE_SIZE, Math.min(MAX_PAGE_SIZE, least));
+      const limit = Math.min(size, (source.limit ?? Infinity) - offset);
       const page = await source.page(offset, limit, abort.signal);
       if (abort.signal.aborted) return;
       source.onPage(page, isFirst);
@@ -84,6 +129,10 @@ export class Grid {
     items.forEach((item, i) => {
       if (this.shown.has(item.id)) return;
       const element = this.source.card(item, offset + i);
+      this.selection.decorate(element, item);
+      if (offset + i - this.start < AT_ONCE) {
+        Object.assign(element.querySelector("img"), { loading: "eager", fetchPriority: "high" });
+      }
       this.shown.set(item.id, { item, element });
       elements.push(element);
     });
@@ -99,6 +148,7 @@ export class Grid {
     const item = { ...old.item, ...changes };
     const element = this.source.card(item, [...this.shown.keys()].indexOf(id));
     element.classList.toggle("chosen", old.element.classList.contains("chosen"));
+    this.selection.decorate(element, item);
     old.element.replaceWith(element);
     this.shown.set(id, { item, element });
   }
@@ -197,6 +247,7 @@ export function card({ id, name, grade, estimated, colour, href, action, second,
   const spoken = grade === null ? "no grade" : `${estimated ? "estimated " : ""}grade ${grade}`;
   const written = grade === null ? "–" : estimated ? `≈ ${grade}` : grade;
   const image = { src: thumbnail("picture", id), alt: `${spoken}, ${name}`, loading: "lazy", decoding: "async" };
+  Object.assign(image, { width: 256, height: 256 });
   const { label: title, href: target } = second;
   const link = { class: "card-action", href: target, title, "aria-label": `${title}: ${name}` };
   const label = { class: "grade", title: estimated ? "estimated, not given" : null, "aria-hidden": "true" };

@@ -1,7 +1,7 @@
 /** Level of detail: how many points a moving map draws, so that it stays smooth without a graphics card. */
 
-const SLOW_FRAME = 42; // ms: 24 frames per second
-const TARGET_FRAME = 33;
+const SLOW_FRAME = 33; // ms: 30 frames per second
+const TARGET_FRAME = 26;
 const FAST_FRAME = 20;
 const MAX_GAP = 400; // ms between frames; more is a pause, except between frames of one drag
 const FRAMES = 3; // the median counts: one may be late for other reasons

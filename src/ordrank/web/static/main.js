@@ -1,19 +1,21 @@
 /** The page: its state is the URL fragment; this module connects the parts that show it. */
 
-import { ApiError, getCollection, postQuery } from "./api.js";
-import { browse } from "./browse.js";
-import { Check } from "./check.js";
-import { byId, count, counted, matches } from "./dom.js";
+import { ApiError, getCollection, prefetch } from "./api.js";
+import { browse, firstPage } from "./browse.js";
+import { byId, counted, matches } from "./dom.js";
 import { listenToFilters } from "./filters.js";
 import { Grid } from "./grid.js";
-import { PictureMap } from "./map.js";
+import { IncomingPictures } from "./incoming.js";
+import { lazy, lazyView, loadModule } from "./lazy.js";
+import { MapLoader, firstImages } from "./map_loader.js";
+import { markMode } from "./modes.js";
 import { announce, attempt, clearError } from "./notices.js";
 import { Palette } from "./palette.js";
-import { Panel } from "./panel.js";
-import { showResult } from "./result.js";
-import { START, current, go, moreLike, sameList } from "./state.js";
+import { ScrollMemory } from "./scroll_memory.js";
+import { listenToSearchBar } from "./search_bar.js";
+import { Selection } from "./selection.js";
+import { START, current, go, isRanking, moreLike, sameList } from "./state.js";
 import { TrainingBar } from "./training.js";
-import { listenForUploads } from "./upload.js";
 
 // Both are updated in place: lists on the screen see changed grades.
 /** @type {import("./api.js").Collection} */
@@ -21,13 +23,37 @@ const collection = {};
 const palette = new Palette([]);
 /** The state on the screen; null: out of date. @type {import("./state.js").State|null} */
 let shown = null;
-/** Uploaded files by query id, to send again when the server has dropped one. @type {Map<string, File>} */
-const uploads = new Map();
-/** Of the upload that is under way. */
-let uploading = new AbortController();
 
-const map = new PictureMap({
+const selection = new Selection({
+  list: byId("pictures"),
+  order: () => grid.ids,
+  onChange: () => {
+    markOnMap();
+    attempt(async () => (await bar.get()).refresh());
+  },
+});
+const bar = lazy(async () => {
+  const { SelectionBar } = await loadModule(() => import("./selection_bar.js"));
+  return new SelectionBar({
+    selection,
+    palette,
+    total: () => (grid.stale ? 0 : grid.end),
+    all: () => grid.fetchIds(),
+    onGraded: showStored,
+    onRemoved: async (ids) => {
+      const { view, id, chosen } = current();
+      if (view === "picture" && ids.includes(Number(id))) go(START, { replace: true });
+      else if (ids.includes(chosen)) go({ chosen: null }, { replace: true });
+      await showOther();
+    },
+  });
+});
+const map = new MapLoader({
   palette,
+  onSelect: (ids) => {
+    selection.add(ids);
+    announce(`${counted(ids.length, "picture")} inside the line.`);
+  },
   onPick: (id) => (location.hash = moreLike(id)),
   onHover: (id) => {
     for (const card of document.querySelectorAll("#list .hovered")) card.classList.remove("hovered");
@@ -35,91 +61,162 @@ const map = new PictureMap({
   },
 });
 const grid = new Grid({
+  selection,
   onHover: (id) => map.highlight(id),
   onGrow: () => {
-    const { view, grade, chosen } = current();
-    map.mark(view !== "browse" || grade !== null ? grid.shown.keys() : []);
-    grid.choose(chosen);
+    markOnMap();
+    bar.value?.refresh();
+    grid.choose(current().chosen);
   },
   onRetry: () => {
     byId("list-title").focus(); // the button goes
     attempt(reload);
   },
 });
-const panel = new Panel((picture) => {
+const panel = lazy(async () => {
+  const { Panel } = await loadModule(() => import("./panel.js"));
+  return new Panel((picture) => {
+    showInList(picture);
+    attempt(() => showGraded(picture));
+  });
+});
+const places = new ScrollMemory(() => grid.listed);
+const check = lazy(async () => {
+  const { Check } = await loadModule(() => import("./check.js"));
+  return new Check({
+    grid,
+    palette,
+    collection,
+    onHover: (id) => map.highlight(id),
+    onReport: (ids) => {
+      map.mark(ids);
+      check.value.choose(current().chosen);
+    },
+    onGraded: (picture) => {
+      panel.value?.replace(picture);
+      attempt(() => showGraded(picture));
+    },
+  });
+});
+const result = lazy(() => loadModule(() => import("./result.js")));
+const quality = lazy(async () => {
+  const { QualityView } = await loadModule(() => import("./quality_view.js"));
+  return new QualityView({ palette, collection, onFailure: () => grid.offerRetry() });
+});
+const training = new TrainingBar(() => attempt(showOther));
+const labeling = lazy(async () => {
+  const { connectLabeling } = await loadModule(() => import("./labeling.js"));
+  const isTraining = () => Boolean(training.running);
+  const connected = connectLabeling({ palette, collection, isTraining, onStored: showStored });
+  if (!collection.read_only) connected.outbox.open(collection.name);
+  return connected;
+});
+const incoming = new IncomingPictures({
+  collection,
+  onAdded: async () => {
+    await Promise.all([loadCollection(), map.load()]);
+  },
+  onListed: reload,
+});
+
+/**
+ * What shows each view that is no ranking. `title`: heading that gets the focus; `refresh`: after a grade has changed.
+ * @type {Record<string, {title?: string, show: (state: import("./state.js").State) => Promise<void>|void,
+ *                        stop?: () => void, refresh?: () => Promise<void>|void}>}
+ */
+const views = {
+  browse: { show: (state) => browse(grid, state, palette, collection) },
+  check: lazyView("check", "list-title", check),
+  grade: lazyView("grade", "grade-title", labeling, ({ grade }) => grade),
+  compare: lazyView("compare", "compare-title", labeling, ({ compare }) => compare),
+  graders: lazyView("graders", "graders-title", labeling, ({ graders }) => graders),
+  quality: lazyView("quality", "list-title", quality),
+};
+
+/** Mark the selected pictures on the map, else those of the list, unless it is the whole collection. */
+function markOnMap() {
+  const { view, grade, given, search, at } = current();
+  const isPart = view !== "browse" || [grade, given, search, at].some((part) => part !== null);
+  map.mark(selection.ids.size ? selection.ids : isPart ? grid.shown.keys() : []);
+}
+
+/** Show a changed grade in the list. @param {import("./api.js").Picture} picture */
+function showInList(picture) {
   const grade = picture.grade ?? picture.estimate;
   grid.update(picture.id, current().view === "browse" ? picture : { grade, estimated: picture.grade === null });
-  attempt(() => showGraded(picture));
-});
-const check = new Check({
-  grid,
-  palette,
-  collection,
-  onHover: (id) => map.highlight(id),
-  onReport: (ids) => {
-    map.mark(ids);
-    check.choose(current().chosen);
-  },
-  onGraded: (picture) => {
-    panel.replace(picture);
-    attempt(() => showGraded(picture));
-  },
-});
-const training = new TrainingBar(() =>
-  attempt(async () => {
-    await loadCollection();
-    panel.invalidate();
-    await Promise.all([reload(), map.load()]);
-  }),
-);
+}
 
-/** Show a changed grade wherever it counts. @param {import("./api.js").Picture} picture */
-async function showGraded(picture) {
+/** Show grades that have been stored. @param {import("./api.js").Picture[]} pictures */
+async function showStored(pictures) {
+  for (const picture of pictures) {
+    showInList(picture);
+    panel.value?.replace(picture);
+  }
+  await showGraded(...pictures);
+}
+
+/** Show that the pictures are others, or have another model. */
+async function showOther() {
+  await loadCollection();
+  panel.value?.invalidate();
+  await Promise.all([reload(), map.load()]);
+}
+
+/** Show changed grades wherever they count. @param {...import("./api.js").Picture} pictures */
+async function showGraded(...pictures) {
   await loadCollection();
   grid.refresh();
-  map.setGrade(picture);
+  map.setGrades(pictures);
   const { view, id } = current();
-  if (view === "check") await check.refresh();
-  else if (view === "picture" && id === String(picture.id)) await reload(); // shows the known grade
+  await views[view]?.refresh?.();
+  const isQuery = view === "picture" && pictures.some((picture) => id === String(picture.id));
+  if (isQuery) await reload(); // shows the known grade
 }
 
 async function loadCollection() {
-  const { name, pictures, grades } = Object.assign(collection, await getCollection());
+  const { name, pictures, grades, read_only } = Object.assign(collection, await getCollection());
+  document.documentElement.toggleAttribute("data-read-only", read_only);
   palette.grades = grades;
   byId("name").textContent = name;
-  const range = `, in ${count(grades.length)} grades from ${grades.at(0)?.grade} to ${grades.at(-1)?.grade}`;
-  byId("summary").textContent =
-    `${counted(pictures, "picture")}${grades.length > 1 ? range : ""}. ` +
-    "Add one of yours to see its grade and the nearest pictures, or start from any picture below.";
+  byId("summary").textContent = pictures
+    ? "Choose or drop a picture to see its grade, or start from any picture below."
+    : "There are no pictures yet.";
   training.show(collection);
 }
 
-/** Show the state of the URL. @param {{navigated?: boolean}} [options] by the user: move scroll position and focus */
-async function show({ navigated = false } = {}) {
+/**
+ * Show the state of the URL.
+ * @param {{navigated?: boolean, place?: import("./scroll_memory.js").Place|null}} [options] navigated: by the user, move
+ *   scroll position and focus; place: where the page was here before
+ */
+async function show({ navigated = false, place = null } = {}) {
   const state = current();
   const isFirst = shown === null;
   const sameView = !isFirst && sameList(shown, state);
-  const browsing = state.view === "browse";
   shown = state;
-  document.documentElement.dataset.view = ["browse", "check"].includes(state.view) ? state.view : "result";
+  document.documentElement.dataset.view = isRanking(state) ? "result" : state.view;
+  markMode(state);
   if (!sameView) {
     if (navigated) {
-      uploading.abort(); // the user has gone elsewhere
-      window.scrollTo({ top: 0 });
+      incoming.abort();
+      if (!place) window.scrollTo({ top: 0 });
     }
     clearError();
-    await list(state, { navigated });
+    grid.least = place?.listed ?? 0;
+    places.paused = true; // a list that is not there yet
+    await list(state, { navigated }).finally(() => (places.paused = false));
+    if (shown === state && place) window.scrollTo({ top: place.top });
   }
+  places.save();
   if (shown !== state) return;
   grid.choose(state.chosen);
-  check.choose(state.chosen);
+  check.value?.choose(state.chosen);
   if (state.chosen === null) {
-    panel.close(); // before the focus moves: a modal panel holds it
-    const moveFocus = navigated && !sameView && !browsing && state.view !== "check";
-    if (moveFocus) byId("result-title").focus({ preventScroll: true });
+    panel.value?.close(); // before the focus moves: a modal panel holds it
+    if (navigated && !sameView && isRanking(state)) byId("result-title").focus({ preventScroll: true });
   } else {
-    const ranked = browsing ? null : (grid.shown.get(state.chosen)?.item ?? null); // the check lists none
-    await panel.show(state.chosen, ranked, { collection, focus: !isFirst });
+    const ranked = isRanking(state) ? (grid.shown.get(state.chosen)?.item ?? null) : null;
+    await (await panel.get()).show(state.chosen, ranked, { collection, focus: !isFirst });
   }
 }
 
@@ -128,41 +225,32 @@ function reload() {
   return show();
 }
 
-/** Load what a state lists. @param {import("./state.js").State} state @param {{navigated: boolean}} options */
+/** Show a view, and stop the others. @param {import("./state.js").State} state @param {{navigated: boolean}} options */
 async function list(state, { navigated }) {
-  if (state.view !== "check") check.stop();
-  if (state.view !== "browse" && state.view !== "check") return rank(state);
+  for (const [name, view] of Object.entries(views)) if (name !== state.view) view.stop?.();
+  document.documentElement.removeAttribute("data-missing");
+  if (isRanking(state)) return rank(state);
   map.showQuery(null);
-  if (state.view === "browse") return browse(grid, state, palette, collection);
-  const loading = check.show();
-  if (navigated) byId("list-title").focus({ preventScroll: true }); // at once: it may take seconds
+  const view = views[state.view] ?? views.browse;
+  if (state.view !== "browse") grid.stop();
+  const loading = view.show(state);
+  if (navigated && view.title) byId(view.title).focus({ preventScroll: true }); // at once: it may take seconds
   return loading;
 }
 
 /** @param {import("./state.js").State} state */
 async function rank(state) {
+  const { showMissing, showResult } = await result.get();
+  if (shown !== state) return;
+  const file = incoming.fileOf(state);
+  const onAdd = file && !collection.read_only ? () => attempt(() => incoming.addQuery(file)) : undefined;
   try {
-    await showResult(grid, state, { palette, collection, onResult: (result) => map.showQuery(result) });
+    await showResult(grid, state, { palette, collection, onAdd, onResult: (result) => map.showQuery(result) });
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 404 || state.view !== "query") throw error;
-    const file = uploads.get(state.id);
-    if (!file)
-      throw new ApiError(404, "The server no longer has this picture. Upload it again: drop, paste or choose it.");
-    await search(file, { replace: true });
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    if (file) await incoming.search(file, { replace: true });
+    else showMissing(state);
   }
-}
-
-/** Upload a query and go to its result. @param {File} file @param {{replace?: boolean}} [options] an expired query */
-async function search(file, { replace = false } = {}) {
-  clearError();
-  announce(`Estimating the grade of ${file.name || "your picture"}.`);
-  uploading.abort(); // only the result of the last upload is shown
-  uploading = new AbortController();
-  const { kind, id } = await postQuery(file, uploading.signal);
-  if (kind === "query") uploads.set(id, file);
-  const before = current().view === "browse" ? START : current();
-  const chosen = replace ? before.chosen : null;
-  go({ ...before, view: kind, id: String(id), grade: null, given: null, chosen }, { replace });
 }
 
 /** Skip links move the focus and leave the URL, which is the state, alone. */
@@ -178,18 +266,24 @@ function listenToSkipLinks() {
 async function start() {
   listenToSkipLinks();
   listenToFilters();
-  listenForUploads((file) => attempt(() => search(file)));
+  listenToSearchBar();
+  byId("add").addEventListener("click", () => attempt(() => incoming.add()));
+  byId("select-mode").addEventListener("click", () => selection.setMode(!selection.isActive));
   const section = byId("map-section");
   section.open = matches("(min-width: 40rem)");
+  const place = places.arrive();
+  if (current().view === "browse" && !place) prefetch(firstPage(current()));
   await loadCollection();
   section.addEventListener("toggle", () => {
     if (map.stale) attempt(() => map.load());
   });
-  window.addEventListener("hashchange", () => attempt(() => show({ navigated: true })));
+  window.addEventListener("hashchange", () => attempt(() => show({ navigated: true, place: places.arrive() })));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => attempt(reload));
-  await show();
-  await new Promise((resolve) => (window.requestIdleCallback ?? setTimeout)(resolve)); // pictures before the map
+  await show({ place });
+  await firstImages();
   await map.load();
+  await labeling.get(); // sends what is not stored yet
+  await Promise.all([panel.get(), bar.get(), result.get()]);
   if (!collection.read_only) await training.resume();
 }
 

@@ -3,6 +3,7 @@
 import { getPicture, getPoints, thumbnail } from "./api.js";
 import { NEAR } from "./camera.js";
 import { byId, count, dot, el, isolated } from "./dom.js";
+import { Lasso, idsInside } from "./lasso.js";
 import { LevelOfDetail } from "./level_of_detail.js";
 import { showError } from "./notices.js";
 import { OrbitControls } from "./orbit_controls.js";
@@ -20,6 +21,7 @@ export class PictureMap {
    * @param {import("./palette.js").Palette} options.palette
    * @param {(id: number) => void} options.onPick
    * @param {(id: number|null) => void} options.onHover
+   * @param {(ids: number[]) => void} options.onSelect with the pictures inside a line drawn on the map
    */
   constructor(options) {
     Object.assign(this, options);
@@ -77,11 +79,19 @@ export class PictureMap {
       },
       onClick: (event) => this.click(event),
     });
+    const onDrawn = (corners) => this.onSelect(idsInside(corners, this));
+    const onStart = () => {
+      this.pointer = null;
+      this.hover(-1);
+    };
+    this.lasso = new Lasso({ box: this.box, canvas: this.canvas, button: byId("map-lasso"), onStart, onDrawn });
     byId("map-nearer").addEventListener("click", () => this.controls.zoom(0.8));
     byId("map-farther").addEventListener("click", () => this.controls.zoom(1.25));
     byId("map-home").addEventListener("click", () => this.controls.reset());
     this.canvas.addEventListener("pointermove", (event) => {
-      if (event.pointerType === "mouse") this.pointer = { x: event.offsetX, y: event.offsetY };
+      if (event.pointerType === "mouse" && event.target === this.canvas) {
+        this.pointer = { x: event.offsetX, y: event.offsetY };
+      }
       this.requestFrame({ redraw: false });
     });
     this.canvas.addEventListener("pointerleave", (event) => {
@@ -111,7 +121,11 @@ export class PictureMap {
     const colours = new Float32Array(this.positions.length);
     gradeIndices.forEach((grade, i) => colours.set(gradeColours[grade] ?? palette.rgb(-1), 3 * i));
     const style = getComputedStyle(this.box);
-    const colour = (name) => style.getPropertyValue(name).split(",").map((channel) => Number(channel) / 255);
+    const colour = (name) =>
+      style
+        .getPropertyValue(name)
+        .split(",")
+        .map((channel) => Number(channel) / 255);
     cloud.setColours(colour("--map-background"), colour("--map-foreground"));
     const centroids = gradeCentroids(this.positions, gradeIndices, palette.grades.length);
     cloud.setPoints(this.positions, colours, centroids.filter(Boolean).flat());
@@ -140,6 +154,7 @@ export class PictureMap {
     });
     byId("legend").replaceChildren(...entries);
     byId("legend").classList.toggle("many", many);
+    byId("legend").classList.toggle("scale-legend", !many && grades.every(({ grade }) => grade.length <= 3));
   }
 
   /** Draw a ring at the embedding of the query. @param {import("./api.js").Result|null} [query] */
@@ -167,12 +182,13 @@ export class PictureMap {
     this.requestFrame();
   }
 
-  /** Show a changed grade, possibly a new one. @param {import("./api.js").Picture} picture */
-  setGrade(picture) {
-    this.pictures.delete(picture.id);
-    const i = this.indexOf.get(picture.id);
-    if (i === undefined || !this.values) return;
-    this.values[i] = picture.value ?? NaN;
+  /** Show changed grades, possibly new ones. @param {import("./api.js").Picture[]} pictures */
+  setGrades(pictures) {
+    for (const { id, value } of pictures) {
+      this.pictures.delete(id);
+      const i = this.indexOf.get(id);
+      if (i !== undefined && this.values) this.values[i] = value ?? NaN;
+    }
     this.update();
   }
 

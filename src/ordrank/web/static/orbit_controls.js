@@ -46,7 +46,7 @@ export class OrbitControls {
   }
 
   /**
-   * Set the home distance so that nearly all points are in view, except points far from all others.
+   * Set the home distance so that all points are in view, except a few of many that are far from all others.
    * @param {Float32Array} positions x, y, z per point
    * @param {number} aspect width / height
    */
@@ -62,7 +62,8 @@ export class OrbitControls {
       distances[i] = Math.max(right, up) / TAN_HALF_FOV + forward * cos(pitch) + y * sin(pitch);
     }
     distances.sort();
-    const needed = 1.1 * (distances[Math.floor(0.985 * (distances.length - 1))] || 3);
+    const last = distances.length - 1;
+    const needed = 1.15 * (distances[last - Math.floor(0.015 * last)] || 3);
     const distance = clamp(needed, MIN_DISTANCE, MAX_DISTANCE);
     if (this.distance === this.homeDistance) this.distance = distance; // the user has not zoomed
     this.homeDistance = distance;

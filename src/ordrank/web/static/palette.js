@@ -17,28 +17,44 @@ export function isOutside(grade, { lowest, highest }, grades) {
   return valueOf(grade) < valueOf(lowest) || valueOf(grade) > valueOf(highest);
 }
 
-// Evenly spaced samples of viridis; public domain (CC0).
-const VIRIDIS = [
-  [68, 1, 84],
-  [72, 36, 117],
-  [65, 68, 135],
-  [53, 95, 141],
-  [42, 120, 142],
-  [33, 145, 140],
-  [34, 168, 132],
-  [68, 191, 112],
-  [122, 209, 81],
-  [189, 223, 38],
-  [253, 231, 37],
+// Paths through OKLCH from dark magenta over blue and green to yellow, sampled at even differences (CIEDE2000). Lightness
+// rises all the way, so the order is kept for colour-blind people and in print; lightness ends where the background does.
+const ON_LIGHT = [
+  [78, 6, 75],
+  [82, 16, 132],
+  [58, 56, 173],
+  [17, 85, 174],
+  [19, 109, 155],
+  [24, 128, 151],
+  [29, 148, 148],
+  [34, 167, 138],
+  [42, 186, 111],
+  [112, 195, 69],
+  [172, 197, 39],
+  [221, 197, 43],
+];
+const ON_DARK = [
+  [145, 40, 140],
+  [131, 74, 193],
+  [104, 105, 227],
+  [62, 132, 241],
+  [33, 157, 225],
+  [38, 179, 211],
+  [43, 199, 200],
+  [47, 218, 183],
+  [88, 235, 147],
+  [169, 241, 108],
+  [229, 241, 84],
+  [254, 241, 161],
 ];
 const GREY = [140, 135, 128];
 
-/** Interpolate the part of viridis with enough contrast to the background. @param {number} t 0 (low) to 1 (high) */
+/** @param {number} t 0 (low) to 1 (high) */
 function colourAt(t) {
-  const [from, to] = matches("(prefers-color-scheme: dark)") ? [0.32, 1] : [0.02, 0.87];
-  const at = (from + (to - from) * t) * (VIRIDIS.length - 1);
-  const low = Math.min(Math.floor(at), VIRIDIS.length - 2);
-  return VIRIDIS[low].map((value, i) => value + (at - low) * (VIRIDIS[low + 1][i] - value));
+  const samples = matches("(prefers-color-scheme: dark)") ? ON_DARK : ON_LIGHT;
+  const at = t * (samples.length - 1);
+  const low = Math.min(Math.floor(at), samples.length - 2);
+  return samples[low].map((value, i) => value + (at - low) * (samples[low + 1][i] - value));
 }
 
 /** Colours of the grades of a collection. */

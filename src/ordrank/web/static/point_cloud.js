@@ -6,7 +6,7 @@ import { Program, VertexArray } from "./webgl.js";
 const POINTS = {
   vertex: `
     uniform mat4 view, projection;
-    uniform float size, dimming;
+    uniform float size, least, dimming;
     uniform vec3 background;
     in vec3 position, colour;
     in float marked;
@@ -16,7 +16,7 @@ const POINTS = {
       gl_Position = projection * viewPosition;
       float dimmed = dimming * (1.0 - marked);
       pointColour = mix(colour, background, 0.5 * dimmed);
-      gl_PointSize = clamp(size * (1.0 - 0.3 * dimmed + 0.35 * dimming * marked) / -viewPosition.z, 2.0, 64.0);
+      gl_PointSize = clamp(size * (1.0 - 0.3 * dimmed + 0.35 * dimming * marked) / -viewPosition.z, least, 64.0);
       gl_Position.z -= 0.02 * dimming * marked * gl_Position.w;
     }`,
   fragment: `
@@ -138,7 +138,7 @@ export class PointCloud {
     this.drawOrder = this.order;
     this.dimming = 0;
     this.radius = farthest(positions);
-    this.pointScale = Math.max(0.35, Math.min(1.6, Math.sqrt(400 / Math.max(1, n)))); // many points are small
+    this.diameter = Math.max(3.5, Math.min(16, 70 / Math.cbrt(Math.max(1, n)))); // many points are small
     this.uploadPoints();
   }
 
@@ -198,9 +198,9 @@ export class PointCloud {
     gl.viewport(0, 0, this.canvas.width, this.canvas.height);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     gl.enable(gl.DEPTH_TEST);
-    this.pointSize = 8 * homeDistance * this.pointScale; // in CSS pixels at distance 1
+    this.pointSize = this.diameter * homeDistance; // in CSS pixels at distance 1
     const size = this.pointSize * this.pixelRatio;
-    programs.points.use({ view, projection, size, dimming, background });
+    programs.points.use({ view, projection, size, least: 2.5 * this.pixelRatio, dimming, background });
     this.points.draw(gl.POINTS, count, { indexed: true });
     programs.line.use({ view, projection, foreground });
     this.line.draw(gl.LINE_STRIP, this.linePositions.length / 3);

@@ -34,7 +34,8 @@ export function probabilityChart(result, palette) {
     column.style.gridColumn = String(i + 1);
     return column;
   });
-  const attributes = { class: many ? "scale many" : "scale", role: "img", "aria-label": inWords(result) };
+  const size = many ? " many" : crowded ? " crowded" : "";
+  const attributes = { class: `scale${size}`, role: "img", "aria-label": inWords(result) };
   const chart = el("div", attributes, ...band(result, grades), ...columns);
   const caption = result.is_novel
     ? "Probability of each grade, unreliable"

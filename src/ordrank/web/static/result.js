@@ -10,6 +10,23 @@ import { isOutside } from "./palette.js";
 import { probabilityChart } from "./probability_chart.js";
 import { START, format, link, moreLike, rankParameters } from "./state.js";
 
+/** Say that the query of a state is gone, and how to go on. @param {import("./state.js").State} state */
+export function showMissing({ view, id }) {
+  const [title, text] =
+    view === "query"
+      ? [
+          "This picture is no longer here",
+          "The server keeps uploaded pictures only for a while. Drop, paste or choose it again.",
+        ]
+      : ["There is no such picture", `The collection has no picture with the number ${id}; it may have been removed.`];
+  document.documentElement.toggleAttribute("data-missing", true);
+  const links = el("p", { class: "links" }, el("a", { class: "button primary", href: format(START) }, "All pictures"));
+  const heading = el("h2", { id: "result-title", tabindex: "-1" }, title);
+  byId("result").replaceChildren(el("div", { class: "missing" }, heading, el("p", {}, text), links));
+  document.title = title;
+  announce(`${title}. ${text}`);
+}
+
 /**
  * Rank the collection for the query of a state.
  * @param {import("./grid.js").Grid} grid
@@ -18,8 +35,9 @@ import { START, format, link, moreLike, rankParameters } from "./state.js";
  * @param {import("./palette.js").Palette} options.palette
  * @param {import("./api.js").Collection} options.collection
  * @param {(result: import("./api.js").Result|null) => void} options.onResult null: there is none
+ * @param {() => void} [options.onAdd] adds the query to the collection
  */
-export async function showResult(grid, state, { palette, collection, onResult }) {
+export async function showResult(grid, state, { palette, collection, onAdd, onResult }) {
   const parameters = rankParameters(state);
   const colour = ({ grade }) => palette.cssOf(grade);
   /** @type {import("./api.js").Result} */
@@ -32,7 +50,7 @@ export async function showResult(grid, state, { palette, collection, onResult })
     onPage: ({ query, total, items }, isFirst) => {
       if (isFirst) {
         result = query;
-        fillHead(result, total, state, palette);
+        fillHead(result, total, state, palette, onAdd);
         fillTableLink(total, state, collection.max_table_rows);
         onResult(result);
       }
@@ -55,9 +73,9 @@ export async function showResult(grid, state, { palette, collection, onResult })
   });
 }
 
-function fillHead(result, total, state, palette) {
+function fillHead(result, total, state, palette, onAdd) {
   const image = { class: "query-image", src: thumbnail(result.kind, result.id), alt: `Query picture: ${result.name}` };
-  byId("result").replaceChildren(el("img", image), facts(result, palette), probabilityChart(result, palette));
+  byId("result").replaceChildren(el("img", image), facts(result, palette, onAdd), probabilityChart(result, palette));
   fillFilters(state, result.grade, palette.grades);
   const shown = Math.min(total, state.show ?? Infinity);
   byId("list-title").textContent = state.within ? `Nearest pictures of grade ${result.grade}` : "Nearest pictures";
@@ -75,8 +93,12 @@ function fillTableLink(total, state, maxRows) {
   byId("csv").textContent = limit < wanted ? `Download CSV (first ${count(limit)})` : "Download CSV";
 }
 
-/** @param {import("./api.js").Result} result @param {import("./palette.js").Palette} palette */
-function facts(result, palette) {
+/**
+ * @param {import("./api.js").Result} result
+ * @param {import("./palette.js").Palette} palette
+ * @param {() => void} [onAdd] adds the query to the collection
+ */
+function facts(result, palette, onAdd) {
   const { grade, shown_grade, known_grade, is_novel } = result;
   const size = grade.length > 4 ? "estimate named" : "estimate"; // words are set smaller than numbers
   const interval = el("span", { class: "interval" }, shown_grade.slice(grade.length));
@@ -90,6 +112,9 @@ function facts(result, palette) {
     list.append(el("dt", {}, "Known grade"), el("dd", { class: "known" }, isolated(known_grade), ...note));
   }
   const links = el("p", { class: "links" });
+  if (onAdd && result.kind === "query") {
+    links.append(el("button", { type: "button", onclick: onAdd }, "Add it to the collection"));
+  }
   if (result.kind === "picture") {
     links.append(el("a", { class: "button", href: link({ chosen: Number(result.id) }) }, "Details"));
   }

@@ -26,7 +26,11 @@ export class TrainingBar {
     this.bar.hidden = !visible;
     this.button.hidden = !visible;
     this.progress.hidden = true;
-    if (visible) this.text.textContent = `${counted(collection.changed, "grade")} changed since the last training`;
+    if (!visible) return;
+    const isTrained = collection.fitted !== null;
+    const since = isTrained ? "changed since the last training" : "given; the model has learned from none";
+    this.text.textContent = `${counted(collection.changed, "grade")} ${since}`;
+    this.button.textContent = isTrained ? "Train again" : "Train";
   }
 
   async start() {

@@ -1,17 +1,21 @@
-/** Query pictures from the user: dropped anywhere, pasted, or chosen as a file. */
+/** Pictures from the user: dropped anywhere, pasted, or chosen as a file. One is a query, several are to be added. */
 
 import { byId } from "./dom.js";
+import { droppedFiles, isPicture } from "./dropped_files.js";
 
-const firstImage = (files) => files.find((file) => file.type.startsWith("image/"));
-
-/** @param {(file: File) => void} onFile */
-export function listenForUploads(onFile) {
-  listenForDrops(onFile);
+/** @param {{onFile: (file: File) => void, onFiles: (files: File[]) => void}} callbacks */
+export function listenForUploads({ onFile, onFiles }) {
+  const receive = (files) => {
+    const pictures = files.filter(isPicture);
+    if (pictures.length > 1) onFiles(files);
+    else if (files.length) onFile(pictures[0] ?? files[0]);
+  };
+  listenForDrops((files, hasFolder) => (hasFolder ? onFiles(files) : receive(files)));
   document.addEventListener("paste", (event) => {
-    const file = firstImage([...(event.clipboardData?.files ?? [])]);
-    if (!file) return; // leave pasted text to the focused input
+    const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.startsWith("image/"));
+    if (!files.length) return; // leave pasted text to the focused input
     event.preventDefault();
-    onFile(file);
+    receive(files);
   });
   const input = byId("file");
   input.addEventListener("change", () => {
@@ -20,9 +24,10 @@ export function listenForUploads(onFile) {
   });
 }
 
-function listenForDrops(onFile) {
+/** @param {(files: File[], hasFolder: boolean) => void} onDrop */
+function listenForDrops(onDrop) {
   const hint = byId("drop-hint");
-  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+  const hasFiles = (event) => event.dataTransfer?.types.includes("Files") && !document.querySelector("dialog:modal");
   let depth = 0; // every element on the way fires dragenter and dragleave
   const setDepth = (value) => {
     depth = Math.max(0, value);
@@ -30,13 +35,11 @@ function listenForDrops(onFile) {
   };
   document.addEventListener("dragenter", (event) => hasFiles(event) && setDepth(depth + 1));
   document.addEventListener("dragleave", (event) => hasFiles(event) && setDepth(depth - 1));
-  document.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
+  document.addEventListener("dragover", (event) => event.preventDefault());
   document.addEventListener("drop", (event) => {
+    event.preventDefault(); // also beside a dialog: the browser would leave the page
     if (!hasFiles(event)) return;
-    event.preventDefault();
     setDepth(0);
-    const files = [...event.dataTransfer.files];
-    const file = firstImage(files) ?? files[0];
-    if (file) onFile(file);
+    droppedFiles(event.dataTransfer).then(({ files, hasFolder }) => onDrop(files, hasFolder));
   });
 }

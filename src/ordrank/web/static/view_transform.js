@@ -15,7 +15,8 @@ export class ViewTransform {
     const radii = Float32Array.from(values, (_, i) =>
       Math.hypot(...AXES.map((axis) => positions[3 * i + axis] - this.mean[axis])),
     ).sort();
-    this.scale = 1 / (radii[Math.floor(0.97 * (radii.length - 1))] || 1);
+    const last = radii.length - 1;
+    this.scale = 1 / (radii[last - Math.floor(0.03 * last)] || 1); // of few points, the farthest counts
     const graded = values.filter((value) => !Number.isNaN(value));
     const meanValue = graded.reduce((sum, value) => sum + value, 0) / graded.length;
     let covariance = 0; // of the first axis and the grade

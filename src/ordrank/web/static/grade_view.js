@@ -1,0 +1,290 @@
+/** The mode in which pictures are graded one after another, by key or mouse. */
+
+import { ApiError, getPicture } from "./api.js";
+import { askToKeep } from "./dialog.js";
+import { byId, el, isolated } from "./dom.js";
+import { GradePad } from "./grade_pad.js";
+import { GradeProgress } from "./grade_progress.js";
+import { GradeQueue, ORDERS, reasonOf } from "./grade_queue.js";
+import { listenToKeys, releaseButtons, showKeys } from "./keys.js";
+import { postUndo } from "./labeling_api.js";
+import { announce, attempt, clearError } from "./notices.js";
+import { askForScale, doubtAbout, gradesOf } from "./scale.js";
+import { grader, remember, remembered } from "./settings.js";
+import { Stage } from "./stage.js";
+
+const PRELOADED = 8;
+const KEYS = [
+  [["0", "…", "9"], "give the grade that is printed on the button; words by a letter"],
+  [["O"], "another grade: a number, then Enter"],
+  [["→", "S", "Space"], "skip to the next picture"],
+  [["←"], "back to the picture before"],
+  [["U", "Ctrl+Z"], "undo the last change"],
+  [["R"], "remove the grade"],
+  [["E"], "show or hide the estimate of the model"],
+  [["Z"], "full size; arrow keys then move the picture, Z returns"],
+  [["?"], "these keys"],
+];
+
+/** @typedef {import("./api.js").Picture} Picture */
+
+/** Shows pictures and takes their grades. */
+export class GradeView {
+  /**
+   * @param {object} options
+   * @param {import("./palette.js").Palette} options.palette
+   * @param {import("./api.js").Collection} options.collection
+   * @param {import("./outbox.js").Outbox} options.outbox
+   * @param {(picture: Picture) => void} options.onUndone called when a change of an earlier page was undone
+   */
+  constructor({ palette, collection, outbox, onUndone }) {
+    Object.assign(this, { palette, collection, outbox, onUndone });
+    this.title = "grade-title";
+    const showZoom = (zoomed) => byId("grade-zoom").setAttribute("aria-pressed", String(zoomed));
+    this.stage = new Stage(byId("grade-stage"), showZoom);
+    this.pad = new GradePad((grade) => attempt(() => this.give(grade)));
+    this.progress = new GradeProgress(collection);
+    /** Changes of this page. @type {{key: string, item: import("./grade_queue.js").Item, change: any}[]} */
+    this.history = [];
+    this.queue = new GradeQueue(remembered("order", "suggested"));
+    this.listen();
+  }
+
+  /** Show the next picture; after a training, in the order of the new model. */
+  async show() {
+    const { collection } = this;
+    document.title = `Grade: ${collection.name}`;
+    const grades = gradesOf(collection);
+    if (collection.read_only) return;
+    byId("grade-scale").hidden = grades.length > 0;
+    byId("grade-work").hidden = !grades.length;
+    if (!grades.length) return askForScale(collection.name, () => attempt(() => this.show()));
+    this.active = true;
+    byId("grade-grader").value = grader() ?? "";
+    byId("grade-order").value = this.queue.order;
+    this.refresh();
+    this.progress.plot();
+    this.queue.renew();
+    if (!this.queue.current) return this.forward();
+    this.render();
+    const picture = await getPicture(this.queue.current.picture.id); // its estimate may be another
+    if (!this.outbox.concerns(picture.id)) this.replace(picture);
+  }
+
+  stop() {
+    this.active = false;
+    this.stage.clear();
+    this.progress.stop();
+  }
+
+  /** Show the grades of the collection, which may have changed. */
+  refresh() {
+    if (!this.active) return;
+    this.pad.fill(gradesOf(this.collection));
+    this.pad.mark(this.queue.current?.picture.grade ?? null);
+    this.progress.refresh();
+  }
+
+  /** @param {Picture} picture as the server has it now */
+  replace(picture) {
+    this.queue.replace(picture);
+    if (this.active && this.queue.current?.picture.id === picture.id) this.describe();
+  }
+
+  async forward() {
+    if (this.moving) return;
+    this.moving = this.stalled = true;
+    try {
+      await this.queue.forward().catch((error) => this.fallBack(error));
+      this.stalled = false;
+    } finally {
+      this.moving = false;
+    }
+    if (this.active) this.render();
+  }
+
+  /** Without suggestions, pictures come by name. @param {Error} error */
+  async fallBack(error) {
+    const isMissing = error instanceof ApiError && [404, 409].includes(error.status);
+    if (this.queue.order !== "suggested" || !isMissing) throw error;
+    this.queue.order = byId("grade-order").value = "ungraded";
+    await this.queue.forward();
+  }
+
+  /** Show the present picture. */
+  render() {
+    const item = this.queue.current;
+    byId("grade-done").hidden = item !== null;
+    for (const id of ["grade-zoom", "grade-skip", "grade-estimate-toggle"]) byId(id).hidden = item === null;
+    byId("grade-buttons").inert = byId("grade-other").inert = item === null;
+    if (item) {
+      this.stage.show(item.picture);
+      this.stage.preload(this.queue.upcoming(PRELOADED));
+    } else this.stage.clear();
+    this.estimateShown = remembered("estimates shown", false);
+    this.describe();
+  }
+
+  /** Describe the present picture in words. */
+  describe() {
+    const { picture } = this.queue.current ?? { picture: null };
+    byId("grade-title").replaceChildren(picture ? isolated(picture.name) : "All done");
+    this.pad.mark(picture?.grade ?? null);
+    const other = picture?.grade && !this.pad.grades.includes(picture.grade);
+    byId("grade-number").placeholder = other ? picture.grade : "";
+    byId("grade-remove").ariaDisabled = picture?.grade ? null : "true";
+    this.showEstimate();
+  }
+
+  showEstimate() {
+    const { picture } = this.queue.current ?? {};
+    const shown = this.estimateShown && picture;
+    const toggle = byId("grade-estimate-toggle");
+    toggle.setAttribute("aria-pressed", String(Boolean(this.estimateShown)));
+    const { estimate, lowest, highest } = picture ?? {};
+    const interval = lowest === highest ? "" : ` (${lowest}–${highest})`;
+    const text = estimate === null ? "No estimate yet" : `≈ ${estimate}${interval}`;
+    byId("grade-estimate").replaceChildren(shown ? el("bdi", {}, text) : "");
+    byId("grade-reason").textContent = this.queue.current ? reasonOf(this.queue.current, shown) : "";
+  }
+
+  /** Give the present picture a grade, and go on. @param {string|null} grade null removes it */
+  async give(grade) {
+    const { current } = this.queue;
+    if (!current || this.asking || this.moving) return;
+    let acceptNew = false;
+    if (grade !== null) {
+      const doubt = doubtAbout(grade, gradesOf(this.collection));
+      if (doubt) {
+        this.asking = true;
+        acceptNew = await askToKeep(doubt);
+        this.asking = false;
+        if (!acceptNew) return;
+      }
+    }
+    const { picture } = current;
+    const isOnScale = this.collection.grades.some((known) => known.grade === grade);
+    acceptNew ||= grade !== null && !isOnScale && gradesOf(this.collection).includes(grade); // was announced
+    const change = { kind: "grade", picture: picture.id, name: picture.name, grade, grader: grader(), acceptNew };
+    this.history.push({ key: this.outbox.put(change), item: { ...current }, change });
+    this.queue.replace({ ...picture, grade });
+    this.progress.count(picture, grade);
+    if (grade === null) this.describe();
+    else await this.forward();
+    const { picture: next } = this.queue.current ?? {};
+    announce(`${grade === null ? "Grade removed" : `Grade ${grade}`}. ${next ? next.name : "No more pictures"}.`);
+  }
+
+  /** Undo the last change, also one of an earlier page, and show its picture. */
+  async undo() {
+    const last = this.history.pop();
+    if (!last) return attempt(() => this.undoEarlier());
+    const { key, item, change } = last;
+    const { picture } = item;
+    if (!this.outbox.withdraw(key)) this.outbox.put({ ...change, kind: "undo" });
+    this.progress.count({ ...picture, grade: change.grade }, picture.grade, { undone: true });
+    this.queue.visit(item);
+    this.queue.replace(picture);
+    this.render();
+    announce(`Undone: ${picture.name} has ${picture.grade === null ? "no grade" : `the grade ${picture.grade}`}.`);
+  }
+
+  /** Undo a change that was not made on this page. */
+  async undoEarlier() {
+    const [picture] = this.outbox.waiting ? [] : await postUndo(grader());
+    if (!picture) return announce("There is nothing to undo.");
+    this.queue.visit({ picture, explanation: "" });
+    this.queue.replace(picture);
+    this.render();
+    announce(`Undone: ${picture.name}.`);
+    this.onUndone(picture);
+  }
+
+  /** Show again a picture whose change was not stored. @param {import("./outbox.js").Change} change */
+  discard({ kind, picture: id }) {
+    if (kind === "comparison") return;
+    const found = this.history.findIndex(({ item }) => item.picture.id === id);
+    if (found < 0) return;
+    const [{ item, change }] = this.history.splice(found, 1);
+    const { picture } = item;
+    this.progress.count({ ...picture, grade: change.grade }, picture.grade, { undone: true });
+    this.queue.visit(item);
+    this.queue.replace(picture);
+    if (this.active) this.render();
+  }
+
+  /** Show what has changed with the last grades, all of which are stored. */
+  settle() {
+    this.refresh();
+    if (!this.active) return;
+    this.progress.plotIfMore();
+    if (!this.stalled) return;
+    clearError(); // the server is back
+    attempt(() => this.forward());
+  }
+
+  back() {
+    if (this.queue.back()) this.render();
+  }
+
+  toggleEstimate() {
+    this.estimateShown = !this.estimateShown;
+    remember("estimates shown", this.estimateShown);
+    this.showEstimate();
+  }
+
+  restart() {
+    this.queue.restart();
+    return this.forward();
+  }
+
+  listen() {
+    const { stage, pad } = this;
+    const next = () => attempt(() => this.forward());
+    const undo = () => this.undo();
+    const buttons = {
+      "grade-previous": () => this.back(),
+      "grade-skip": next,
+      "grade-undo": undo,
+      "grade-remove": () => this.remove(),
+      "grade-estimate-toggle": () => this.toggleEstimate(),
+      "grade-zoom": () => stage.zoom(),
+      "grade-keys": () => showKeys(KEYS),
+      "grade-restart": () => attempt(() => this.restart()),
+    };
+    for (const [id, action] of Object.entries(buttons)) byId(id).addEventListener("click", action);
+    releaseButtons(byId("grade-work"), byId("grade-title"));
+    const order = byId("grade-order");
+    order.replaceChildren(...Object.entries(ORDERS).map(([value, { label }]) => el("option", { value }, label)));
+    order.addEventListener("change", () => {
+      remember("order", order.value);
+      this.queue = new GradeQueue(order.value);
+      attempt(() => this.forward());
+    });
+    byId("grade-grader").addEventListener("input", ({ target }) => remember("grader", target.value));
+    const held = { ArrowLeft: () => this.back(), ArrowRight: next }; // repeated while the key is down
+    const once = {
+      s: next,
+      " ": next,
+      u: undo,
+      "Control+z": undo,
+      r: () => this.remove(),
+      e: () => this.toggleEstimate(),
+      z: () => stage.zoom(),
+      o: () => pad.press("o") || pad.other(),
+      "?": () => showKeys(KEYS),
+    };
+    listenToKeys("grade", (key, { repeat }) => {
+      if (!this.active || byId("grade-work").hidden) return false;
+      if (key.startsWith("Arrow") && stage.zoomed) return false; // moves the picture
+      if (held[key]) return held[key]();
+      if (repeat) return;
+      if (once[key]) return once[key]();
+      return pad.press(key);
+    });
+  }
+
+  remove() {
+    if (this.queue.current?.picture.grade) return attempt(() => this.give(null));
+  }
+}

@@ -1,0 +1,81 @@
+/** What people say about pictures, connected: the modes that take it, what is sent, and what is not sent yet. */
+
+import { ApiError } from "./api.js";
+import { CompareView } from "./compare_view.js";
+import { askToKeep } from "./dialog.js";
+import { byId, capitalized, counted } from "./dom.js";
+import { GradeView } from "./grade_view.js";
+import { GradersView } from "./graders_view.js";
+import { attempt, showError } from "./notices.js";
+import { Outbox } from "./outbox.js";
+
+const QUIET = 600; // ms without a change after which the summary of the collection is loaded again
+
+/**
+ * @param {object} options
+ * @param {import("./palette.js").Palette} options.palette
+ * @param {import("./api.js").Collection} options.collection
+ * @param {() => boolean} options.isTraining
+ * @param {(pictures: import("./api.js").Picture[]) => Promise<void>} options.onStored called some time after grades of
+ *   pictures have been stored
+ * @returns {{outbox: Outbox, grade: GradeView, compare: CompareView, graders: GradersView}}
+ */
+export function connectLabeling({ palette, collection, isTraining, onStored }) {
+  /** Stored, and not shown elsewhere yet. @type {Map<number, import("./api.js").Picture>} */
+  const stored = new Map();
+  let timer = 0;
+  const keep = (pictures) => {
+    for (const picture of pictures) {
+      if (outbox.concerns(picture.id)) continue; // changed again
+      stored.set(picture.id, picture);
+      grade.replace(picture);
+    }
+    clearTimeout(timer);
+    timer = setTimeout(() => !outbox.waiting && attempt(settle), QUIET);
+  };
+  const settle = async () => {
+    const pictures = [...stored.values()];
+    stored.clear();
+    await onStored(pictures);
+    grade.settle();
+  };
+  const outbox = new Outbox({
+    onSent: ({ kind }, result) => {
+      if (kind === "comparison") return compare.settle(result);
+      keep(result === null ? [] : [result].flat());
+    },
+    onNewGrade: async (change, reason) => {
+      const isKept = await askToKeep(reason, change.name);
+      if (!isKept) grade.discard(change);
+      return isKept;
+    },
+    onRejected: (change, error) => {
+      grade.discard(change);
+      keep([]);
+      const message = `${change.name} could not be changed: ${error.message.replace(/\.$/, "")}.`;
+      showError(new ApiError(400, message));
+    },
+    onState: () => showUnsent(outbox, isTraining()),
+  });
+  const grade = new GradeView({
+    palette,
+    collection,
+    outbox,
+    onUndone: (picture) => keep([picture]),
+  });
+  const compare = new CompareView({ palette, collection, outbox });
+  return { outbox, grade, compare, graders: new GradersView({ collection, palette }) };
+}
+
+/** Say how many changes the server has not acknowledged, and why. @param {Outbox} outbox @param {boolean} isTraining */
+function showUnsent(outbox, isTraining) {
+  const { waiting, problem, slow } = outbox;
+  const shown = waiting > 0 && (problem !== null || slow);
+  const bar = byId("unsent");
+  const kept = "This browser keeps them, also if you close the page, and sends them again until the server has them.";
+  const busy = isTraining ? "The training has to finish a step first." : "The server is busy.";
+  const reason = problem ? `${capitalized(problem.message).replace(/\.$/, "")}. ${kept}` : busy;
+  const text = shown ? `${counted(waiting, "change")} not stored yet. ${reason}` : "";
+  bar.hidden = !shown;
+  if (bar.textContent !== text) bar.textContent = text;
+}
