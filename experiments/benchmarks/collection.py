@@ -31,9 +31,10 @@ from ordrank_experiments.machine import describe_machine, print_document
 from PIL import Image
 
 import ordrank as package
+from ordrank.collection.access import write_store
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.ingest.rows import add_rows
-from ordrank.collection.store import Store, write_store
+from ordrank.collection.store import Store
 from ordrank.collection.train import picture_embedder
 from ordrank.datasets import make_fruit
 

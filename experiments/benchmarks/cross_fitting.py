@@ -1,13 +1,12 @@
-"""Error and intervals of fine-tuned networks, by the features that the ranker is fitted to.
+"""Error and intervals of fine-tuned networks, by the outputs that the ranker is fitted to.
 
 Three archives of ``ORDRANK_DATA``/photos, without the test part of UTKFace: 500 random training pictures, 600 others to
 test on; on FG-NET a random quarter of the people is held out.
 
-``frozen``: ``OrdinalRanker()`` on the features of the network before training. ``one network``: a network trained on
-all training pictures, the ranker on the features it has for them. ``average``: three networks, each without a third of
-the pictures, with their weights averaged, the ranker on the features that the average has for the training pictures.
-``held-out``: the same average, the ranker on the features that each training picture has in the network that has not
-seen it, as ``OrdinalNetwork`` does it.
+``frozen``: ``OrdinalRanker()`` on the features of the network before training. The others have outputs of a network
+that was trained on all training pictures beside these; the ranker is fitted to the outputs that this network has for
+the training pictures (``seen``), or that each of them has in a network that was trained without it (``held-out``), as
+``OrdinalNetwork`` does it.
 
 For each the mean absolute error on the test pictures (``mae``) and leave-one-out on the training pictures
 (``loo_mae``), and the coverage and mean width of the 90 % intervals. Prints one JSON document.
@@ -77,24 +76,14 @@ def measure(photos: PhotoFiles, repeat: int, options: Any) -> dict[str, dict[str
     train, test = ([photos.files[i] for i in rows] for rows in (drawn.train, drawn.test))
     y = photos.grade[drawn.train]
 
-    def fit(**parameters: Any) -> OrdinalNetwork:
-        network = OrdinalNetwork(
-            image_size=options.image_size, device=options.device, random_state=repeat, **parameters
-        )
-        network.fit_networks(train, y, drawn.groups)
-        return network
-
-    def row(network: OrdinalNetwork, features: NDArray[np.float32]) -> dict[str, float]:
-        return scores(features, network.transform(test), photos.grade, drawn)
-
-    frozen = fit(n_folds=1, steps=1, backbone_rate=0.0)
-    one, three = fit(n_folds=1, steps=options.steps), fit(n_folds=3, steps=options.steps)
-    return {
-        "frozen": row(frozen, frozen.features_),
-        "one network": row(one, one.features_),
-        "average": row(three, three.transform(train)),
-        "held-out": row(three, three.features_),
-    }
+    network = OrdinalNetwork(
+        image_size=options.image_size, steps=options.steps, device=options.device, random_state=repeat
+    )
+    network.fit_networks(train, y, drawn.groups)
+    s, queries = network.outputs_.shape[1], network.transform(test)
+    fitted_to = {"seen": network.transform(train), "held-out": network.features_}
+    rows = {"frozen": scores(network.features_[:, s:], queries[:, s:], photos.grade, drawn)}
+    return rows | {name: scores(features, queries, photos.grade, drawn) for name, features in fitted_to.items()}
 
 
 def main() -> None:

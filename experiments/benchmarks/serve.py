@@ -28,7 +28,7 @@ from clients import Responses, draw_requests, run_clients
 from collection import draw_photographs, fit_command, grow, run
 from ordrank_experiments.machine import describe_machine, print_document
 
-from ordrank.collection.store import read_store, write_store
+from ordrank.collection.access import read_store, write_store
 
 DRAWN = 1000
 # Probabilities of requests: the page loads a ranking and its thumbnails, sometimes another list.

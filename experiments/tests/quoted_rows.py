@@ -282,6 +282,12 @@ def page_rows():
     )
     yield (None, f"{page['paint']['useful_milliseconds'] / 1000:.1f} s")
     yield (None, f"{page['map']['frames_per_second']:.0f} frames a second")
+    slowest = max(times["first_milliseconds_worst"] for times in page["lists"].values())
+    yield ("first page of the slowest list, search or spectrum right after a change", f"{slowest:.0f} ms")
+    alive, killed = (results("grading")[name] for name in ("server_alive", "server_killed"))
+    rates = (f"{run['grades_per_second']:.0f}" for run in (alive, killed))
+    yield ("grades given by key a second; with the server killed half-way", " and ".join(rates))
+    yield ("grades of these that were lost", f"{alive['lost_grades'] + killed['lost_grades']}")
 
 
 def cluster_rows():
@@ -363,3 +369,25 @@ def cross_fitting_rows():
     """MAE, leave-one-out MAE and coverage by the features that the ranker is fitted to."""
     for row in results("cross_fitting")["rows"]:
         yield (row["data"], row["features"], *(f"{row[key]:.3f}" for key in ("mae", "loo_mae", "coverage")))
+
+
+def comparisons_rows():
+    """Kendall's τ by the number of comparisons a picture."""
+    for row in results("comparisons")["order"]:
+        yield (row["answers"], row["pairs"], row["features"], *(f"{tau:.3f}" for tau in row["tau"]))
+
+
+def comparisons_and_grades_rows():
+    """Scores of the default model of 20 grades and comparisons."""
+    for row in results("comparisons")["grades"]:
+        scores = (f"{row[key]:.3f}" for key in ("mae", "tau", "loo_mae"))
+        yield (str(row["comparisons"]), *scores, *(f"{row[key]:.1f}" for key in ("implied", "wrong")))
+
+
+def active_choice_rows():
+    """MAE by strategy and share of the pool that is graded, and with all grades."""
+    rows = results("active_choice")["rows"]
+    for data, strategy in dict.fromkeys((row["data"], row["strategy"]) for row in rows if row["strategy"] != "all"):
+        errors = [row["mae"] for row in rows if (row["data"], row["strategy"]) == (data, strategy)]
+        everything = next(row["mae"] for row in rows if (row["data"], row["strategy"]) == (data, "all"))
+        yield (data, strategy, *(f"{error:.3f}" for error in (*errors, everything)))

@@ -1,5 +1,6 @@
 """The command ``compare photos`` on drawn fruit, with a small untrained network in place of a pretrained one."""
 
+import copy
 import io
 import json
 import sys
@@ -59,9 +60,11 @@ def tiny(monkeypatch):
     network = EfficientNetLite(size=32, stages=(Stage(1, 3, 1, 1, 8), Stage(1, 3, 2, 4, 16)), stem=8, head=24)
     preprocessing = Preprocessing(size=32, mean=(0.5,) * 3, std=(0.25,) * 3, resize="stretch", crop_fraction=0.875)
 
+    torch.manual_seed(0)
+    module = EfficientNetLiteModule(network)
+
     def load(name, image_size=None):
-        torch.manual_seed(0)
-        return Backbone(EfficientNetLiteModule(network), preprocessing, network.head)
+        return Backbone(copy.deepcopy(module), preprocessing, network.head)
 
     monkeypatch.setattr("ordrank.deep.network.load_backbone", load)
     monkeypatch.setattr("ordrank.deep.backbones.load_backbone", load)
@@ -91,6 +94,7 @@ def test_end_to_end(tiny, data, tmp_path):
         "steps": 1,
         "max_train": 24,
         "losses": ["cmds"],
+        "jobs": 1,
     }
     assert "torch" in document["versions"]
     assert document["machine"]["gpu"] is None
@@ -122,7 +126,21 @@ def test_end_to_end(tiny, data, tmp_path):
     assert "fgnet-faces, random, 2 splits" in result.stdout
     assert "same person" in result.stdout
     assert "15 of 16 done, about" in result.stderr
-    assert "training 3 networks with 1 batches each" in result.stderr.replace("\n", " ")
+    assert "training 4 networks with 1 batches each" in result.stderr.replace("\n", " ")
+
+
+def test_fits_may_run_side_by_side(tiny, leaves, data, tmp_path):
+    from joblib import parallel_config
+
+    arguments = (*QUICK, "--losses", "cmds", "--data", data)
+    assert run(*arguments, "--out", tmp_path / "one").exit_code == 0
+    with parallel_config(backend="threading"):  # processes would not have the small network
+        result = run(*arguments, "--out", tmp_path / "two", "--jobs", 2)
+    assert result.exit_code == 0, result.output
+    documents = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("one", "two")]
+    assert [document["options"]["jobs"] for document in documents] == [1, 2]
+    errors = [[row["scores"]["mae"] for row in document["rows"]] for document in documents]
+    assert errors[0] == errors[1]
 
 
 def test_every_loss_is_scored_on_the_same_split(tiny, data, tmp_path):
@@ -174,7 +192,6 @@ def test_a_killed_run_computes_only_what_is_missing(tiny, leaves, data, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["photos", "--jobs", "2"], "--jobs is no option of compare photos."),
         (["tables", "--device", "cuda"], "--device is no option of compare tables."),
         (["all", "--image-size", "64"], "--image-size is no option of compare all."),
         (["photos", "--device", "tpu"], "'tpu' is not one of 'cpu', 'cuda'"),

@@ -41,6 +41,9 @@ TABLES = {
     "photographs": quoted_rows.photo_rows,
     "fine-tuning": quoted_rows.finetuning_rows,
     "cross-fitting": quoted_rows.cross_fitting_rows,
+    "active choice": quoted_rows.active_choice_rows,
+    "comparisons": quoted_rows.comparisons_rows,
+    "comparisons and grades": quoted_rows.comparisons_and_grades_rows,
 }
 
 

@@ -289,3 +289,25 @@ def test_no_other_learner_is_better_on_the_features_of_photographs():
                 if all(row[k] == ours[k] for k in ("data", "split", "features"))
             ]
             assert min(same, key=lambda row: row["mae"]) == ours
+
+
+def test_five_comparisons_a_picture_tell_the_order():
+    found = results("comparisons")
+    assert (found["pictures"], found["runs"], found["seed"]) == (200, 10, 2042)
+    rows = {(row["answers"], row["pairs"], row["features"]): row for row in found["order"]}
+    assert rows["exact", "chosen", "pixels"]["lowest"][4] >= 0.97
+    assert rows["exact", "chosen", "pixels"]["lowest"][2] >= 0.9
+    assert rows["exact", "chosen", "none"]["lowest"][4] >= 0.9
+    for answers in ("exact", "10 % wrong", "close pairs wrong"):
+        best = rows[answers, "chosen", "pixels"]["tau"]
+        assert all(rows[answers, pairs, features]["tau"][4] < best[4] for pairs, features in (
+            ("random", "pixels"), ("chosen", "none"), ("random", "none"),
+        ))  # fmt: skip
+
+
+def test_comparisons_lower_the_error_of_few_grades():
+    rows = results("comparisons")["grades"]
+    assert rows[-1]["mae"] < 0.8 * rows[0]["mae"]
+    assert rows[-1]["tau"] > rows[0]["tau"] + 0.05
+    assert rows[-1]["wrong"] < 0.05 * rows[-1]["implied"]
+    assert rows[-1]["loo_mae"] > rows[-1]["mae"] - 0.2  # the other fruits are of other plants

@@ -109,7 +109,7 @@ PHOTO_OPTIONS = ("device", "backbone", "image_size", "steps", "train", "losses",
         "ordrank compare all",
         "ordrank compare tables --repeats 5 --out quick",
         "ordrank compare umist --data ~/faces --json",
-        "ordrank compare photos --device cuda",
+        "ordrank compare photos --device cuda --jobs 4",
         "ordrank compare photos --repeats 2 --train 200 --steps 30",
     )
 )
@@ -127,7 +127,9 @@ def compare(
             help="Folder for the report; created if missing.", show_default="comparison; for photos photo-comparison"
         ),
     ] = None,
-    jobs: JobsOption = -1,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; -1 for all cores.", show_default="-1; for photos 1")
+    ] = None,
     device: Annotated[
         Device, typer.Option(help="Where networks are trained.", rich_help_panel=PHOTOS_PANEL)
     ] = Device.cpu,
@@ -167,10 +169,12 @@ def compare(
     The same command resumes an interrupted run. Methods whose package is not installed are listed as failed.
     """
     own = dataset is BenchmarkData.photos
-    _reject_options(context, ("jobs",) if own else PHOTO_OPTIONS, f"of compare {dataset.value}")
+    if not own:
+        _reject_options(context, PHOTO_OPTIONS, f"of compare {dataset.value}")
     out = out or Path("photo-comparison" if own else "comparison")
     repeats = repeats if repeats is not None else 10 if own else 50
-    shared: dict[str, Any] = {"quiet": as_json, "data": data, "repeats": repeats, "out": out}
+    jobs = jobs if jobs is not None else 1 if own else -1
+    shared: dict[str, Any] = {"quiet": as_json, "data": data, "repeats": repeats, "out": out, "n_jobs": jobs}
     if own:
         from ordrank_experiments.compare_photos import compare_photos
         from ordrank_experiments.photo_methods import Training
@@ -184,7 +188,7 @@ def compare(
         from ordrank_experiments.compare import compare as run
         from ordrank_experiments.compare_report import summary_sentence
 
-        result = run_experiment(run, dataset.value, n_jobs=jobs, **shared)
+        result = run_experiment(run, dataset.value, **shared)
         sentence = summary_sentence(result.document["summary"])
     if as_json:
         typer.echo(json.dumps(result.document, indent=1))

@@ -60,7 +60,7 @@ def compare_photos(
     ----------
     training : Training
     run : Run
-        Fits run one after the other: ``n_jobs`` is not used.
+        With ``n_jobs`` fits at a time. One uses all cores of a CPU, but does not fill a large GPU.
     losses : sequence of str, optional
         Losses of OrdinalNetwork; all by default.
     seed : int, optional
@@ -77,7 +77,7 @@ def compare_photos(
         photos = {name: extract_photos(name, Path(folder) / name, file) for name, file in archives.items()}
         checkpoint = run.open_checkpoint(identity, read_photo_scores)
         new = sum(fit not in checkpoint for fit in fits)
-        _finish(fits, checkpoint, run, lambda fit: run_fit(fit, photos[fit.data], training, seed, _stages(run)))
+        _finish(fits, checkpoint, run, photos, training, seed)
         described = [_describe_benchmark(one, photos[one.data]) for one in BENCHMARKS]
     scores = list(checkpoint.outcomes(fits))
     rows, tests = make_rows(scores), paired_tests(scores, losses)
@@ -85,7 +85,7 @@ def compare_photos(
         "dataset": "photos",
         "seed": seed,
         "repeats": run.repeats,
-        "options": asdict(training) | {"losses": list(losses)},
+        "options": asdict(training) | {"losses": list(losses), "jobs": run.n_jobs},
         "benchmarks": described,
         "rows": [asdict(row) for row in rows],
         "tests": [asdict(test) for test in tests],
@@ -129,10 +129,21 @@ def _finish(
     fits: Sequence[PhotoFit],
     checkpoint: Checkpoint[PhotoFit, PhotoScore],
     run: Run,
-    work: Callable[[PhotoFit], list[PhotoScore]],
+    photos: Mapping[str, PhotoFiles],
+    training: Training,
+    seed: int,
 ) -> None:
-    """Run unfinished fits one after the other: one network uses all cores, or the GPU."""
+    """Run unfinished fits."""
     missing = [fit for fit in fits if fit not in checkpoint]
+    if run.n_jobs != 1:
+        from joblib import Parallel, delayed
+
+        pool = Parallel(n_jobs=run.n_jobs, return_as="generator_unordered")
+        work = (delayed(_run_one)(fit, photos[fit.data], training, seed) for fit in missing)
+        for position, (fit, scores) in enumerate(pool(work)):
+            checkpoint.add(fit, scores)
+            run.progress("fits", len(fits) - len(missing) + position + 1, len(fits))
+        return
     spent: dict[bool, list[float]] = {True: [], False: []}  # seconds of fits of frozen and of tuned features
     for position, fit in enumerate(missing):
         done = len(fits) - len(missing) + position
@@ -140,9 +151,13 @@ def _finish(
         run.report(f"{fit.data}, {fit.rule}, repeat {fit.repeat}, {fit.features}: {done} of {len(fits)} done{left}")
         run.progress("fits", done, len(fits))
         begin = time.perf_counter()
-        checkpoint.add(fit, work(fit))
+        checkpoint.add(fit, run_fit(fit, photos[fit.data], training, seed, _stages(run)))
         spent[fit.features == FROZEN].append(time.perf_counter() - begin)
     run.progress("fits", len(fits), len(fits))
+
+
+def _run_one(fit: PhotoFit, photos: PhotoFiles, training: Training, seed: int) -> tuple[PhotoFit, list[PhotoScore]]:
+    return fit, run_fit(fit, photos, training, seed)
 
 
 def _time_left(fits: Sequence[PhotoFit], spent: Mapping[bool, Sequence[float]]) -> str:

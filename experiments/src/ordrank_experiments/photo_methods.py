@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank import OrdinalRanker, metrics
-from ordrank._protocols import FloatArray, Progress, no_progress
+from ordrank._protocols import FloatArray, Progress, Ranking, no_progress
 from ordrank_experiments.datasets import PhotoFiles
 from ordrank_experiments.photo_splits import SEED, PhotoSplit, limit_training, split_photos
 from ordrank_experiments.scores import grade_scores
@@ -21,6 +21,7 @@ from ordrank_experiments.scores import grade_scores
 FROZEN = "frozen"
 COVERAGE = 0.9
 NEAREST = 3  # of which the share of the query's person is counted
+AGE_GROUP = 5  # years that count as one grade there: few people have two pictures of the same age
 FIXED_TEST_RULES = ("own parts",)  # whose repeats have the same test pictures
 
 Transform: TypeAlias = Callable[[Sequence[Path]], NDArray[np.float32]]
@@ -76,9 +77,10 @@ class PhotoScore:
     mae, accuracy, kappa, tau : float or None
         Of the estimates; for accuracy and quadratically weighted κ they are rounded to the nearest grade.
     same_subject, same_subject_in_grade : float or None
-        Share of the three nearest training pictures, of all or of the query's grade, that show the query's person.
+        Share of the three nearest training pictures, of all or of the query's group of five years, that show the
+        query's person.
     possible_in_grade : float or None
-        The highest possible ``same_subject_in_grade``: few people have several pictures of one age.
+        The highest possible ``same_subject_in_grade``.
     coverage, width : float or None
         Share of the test pictures inside their 90 % intervals, and mean width of these; None for outputs.
     fit_seconds : float or None
@@ -174,15 +176,13 @@ def _fit_frozen(
     import torch
 
     from ordrank.deep import backbones
-    from ordrank.deep.images import read_chunks
-    from ordrank.features._runtimes import run_module
+    from ordrank.deep.embedding import extract
 
     backbone = backbones.load_backbone(training.backbone, training.image_size)
     backbone.module.eval().to(training.device, memory_format=torch.channels_last)
 
     def transform(files: Sequence[Path]) -> NDArray[np.float32]:
-        chunks = read_chunks(files, backbone.preprocessing.side)
-        return np.concatenate([run_module(backbone.module, chunk, backbone.preprocessing) for chunk in chunks])
+        return extract([(backbone.module, backbone.dim)], files, backbone.preprocessing)[0]
 
     return transform, OrdinalRanker().fit(transform(files), y, groups=split.groups)
 
@@ -223,8 +223,10 @@ def _subject_scores(
     people, queries = photos.group[split.train], photos.group[split.test]
     if not np.isin(queries[queries != ""], people).any():
         return {}
-    y, y_test = photos.grade[split.train], photos.grade[split.test]
-    inside = metrics.inside_grade(ranker.rank(X_test, k=len(people)), y_test, NEAREST)
+    y, y_test = photos.grade[split.train] // AGE_GROUP, photos.grade[split.test] // AGE_GROUP
+    everything = ranker.rank(X_test, k=len(people))
+    grouped = Ranking(everything.indices, everything.distances, y[everything.indices])
+    inside = metrics.inside_grade(grouped, y_test, NEAREST)
     same_grade = y_test[:, None] == y
     shown = np.minimum(same_grade.sum(axis=1), NEAREST)
     possible = np.minimum((same_grade & (queries[:, None] == people)).sum(axis=1), NEAREST)

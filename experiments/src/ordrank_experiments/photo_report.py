@@ -101,9 +101,9 @@ def _findings(document: Mapping[str, Any]) -> list[str]:
         "`OrdinalNetwork.predict_from_outputs`, its own head.",
         summary_sentence(document["summary"]),
         "Same person: share of the three nearest training pictures that show the query's person; in grade: of the "
-        "three nearest of the query's grade; possible: the highest value of that, since few people have several "
-        "pictures of one age. Coverage and width are of 90 % intervals. The time of a fit is from picture files to a "
-        "fitted ranker, also for outputs.",
+        "three nearest of the query's group of five years; possible: the highest value of that. Coverage and width are "
+        "of 90 % intervals. The time of a fit is from picture files to a fitted ranker, also for outputs, with "
+        f"{options['jobs']} at a time.",
         f"Outcomes are of two-sided paired tests of the MAE at the level of {100 * LEVEL:g} %: over splits the "
         f"corrected resampled t-test, undecided with fewer than {MIN_SPLITS}; where all repeats have the same test "
         f"pictures a permutation test with {PERMUTATIONS} random signs over these, of errors averaged over repeats. "
