@@ -38,6 +38,7 @@ SLOW = (
     "tests/collection/test_killed.py",
     "tests/distributed/",
     "tests/web/page/",
+    "tests/web/test_concurrent_changes.py",
     "tests/web/test_slow_and_large_requests.py",
     "tests/web/test_schema.py",
     "tests/web/test_supervisor.py",

@@ -32,14 +32,13 @@ def main() -> None:
         order = np.random.default_rng(SEED).permutation(len(photos.files))
         train, test = order[:N_TRAIN], order[N_TRAIN:][:N_TEST]
         files, new = ([photos.files[i] for i in rows] for rows in (train, test))
-        frozen = OrdinalNetwork(image_size=128, n_folds=1, steps=1, backbone_rate=0.0)
-        frozen.fit_networks(files, photos.grade[train])
-        tuned = OrdinalNetwork(image_size=128, steps=150)
-        tuned.fit_networks(files, photos.grade[train])
+        network = OrdinalNetwork(image_size=128)
+        network.fit_networks(files, photos.grade[train])
+        s = network.outputs_.shape[1]
         figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
-        for axis, network, title in zip(axes, (frozen, tuned), ("pretrained", "fine-tuned"), strict=True):
-            ranker = OrdinalRanker().fit(network.features_, photos.grade[train])
-            queries = network.transform(new)
+        for axis, columns, title in zip(axes, (slice(s, None), slice(None)), ("pretrained", "fine-tuned"), strict=True):
+            ranker = OrdinalRanker().fit(network.features_[:, columns], photos.grade[train])
+            queries = network.transform(new)[:, columns]
             points = ranker.metric_.transform(queries)
             points = points - points.mean(axis=0)
             _, _, directions = np.linalg.svd(points, full_matrices=False)

@@ -26,6 +26,19 @@ from ordrank.datasets import make_fruit
 IMAGES = Path(__file__).with_name("images")
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 FALSIFIED = {"fruit-018.jpg": "0", "fruit-062.jpg": "4", "fruit-124.jpg": "1"}
+# Three people grade the same pictures from the estimates; two of them make mistakes.
+GIVE_GRADES = """async () => {
+  const { items } = await (await fetch("api/v1/pictures?sort=name&limit=60")).json();
+  for (const [i, { id, estimate }] of items.entries()) {
+    const mistakes = { Ada: 0, Ben: i % 9 ? 0 : 1, Cleo: i % 4 ? 0 : -1 };
+    for (const [grader, mistake] of Object.entries(mistakes)) {
+      if (grader === "Cleo" && i >= 40) continue;
+      const grade = String(Math.min(4, Math.max(0, Number(estimate) + mistake)));
+      const headers = { "Content-Type": "application/json" };
+      await fetch(`api/v1/pictures/${id}/grade`, { method: "PUT", headers, body: JSON.stringify({ grade, grader }) });
+    }
+  }
+}"""
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
@@ -36,9 +49,11 @@ def main() -> None:
         options = ["--no-sandbox", "--enable-unsafe-swiftshader"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
         with serving(collection) as address:
+            draw_library(browser, address)
             draw_phone(browser, address, new)
             draw_wide(browser, address, new)
             draw_check(browser, address, collection)
+            draw_labeling(browser, address)
         browser.close()
 
 
@@ -107,6 +122,29 @@ def draw_wide(browser: Browser, address: str, new: Path) -> None:
     page.close()
 
 
+def draw_library(browser: Browser, address: str) -> None:
+    """Save the spectrum, a selection in dark mode, and the quality of the estimates."""
+    page = browser.new_page(viewport=WIDE, color_scheme="light")
+    page.goto(f"{address}#sort=spectrum&at=170")
+    settle(page, "#spectrum .tile")
+    save("tour-spectrum.png", page)
+    page.goto(f"{address}#view=quality")
+    settle(page, "#quality table")
+    save("tour-quality.png", page)
+    page.close()
+    page = browser.new_page(viewport=WIDE, color_scheme="dark")
+    page.goto(f"{address}#grade=2")
+    settle(page)
+    for number in (1, 2, 5, 8):
+        page.locator("#pictures li").nth(number).hover()
+        page.locator("#pictures li").nth(number).get_by_role("checkbox").check()
+    page.mouse.move(5, 500)
+    page.evaluate("scrollTo(0, 0)")
+    settle(page, "#selection")
+    save("tour-select.png", page)
+    page.close()
+
+
 def draw_phone(browser: Browser, address: str, new: Path) -> None:
     """Save a result, the list and a selected picture on a phone, side by side."""
     context = browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=1)
@@ -142,6 +180,35 @@ def draw_check(browser: Browser, address: str, collection: Path) -> None:
     page.goto(f"{address}#view=check")
     settle(page, "#suspects li")
     save("tour-check.png", page)
+    page.close()
+
+
+def draw_labeling(browser: Browser, address: str) -> None:
+    """Save grading, comparing in dark mode, and the graders."""
+    page = browser.new_page(viewport=WIDE, color_scheme="light")
+    page.goto(f"{address}#view=grade")
+    settle(page, "#grade-stage img")
+    page.evaluate(GIVE_GRADES)
+    page.reload()
+    for key in "213":
+        settle(page, "#grade-plot svg")
+        page.keyboard.press(key)
+    page.wait_for_timeout(2000)
+    settle(page, "#grade-plot svg")
+    save("tour-grade.png", page)
+    page.goto(f"{address}#view=graders")
+    settle(page, "#disagreements .card")
+    save("tour-graders.png", page)
+    page.close()
+    page = browser.new_page(viewport=WIDE, color_scheme="dark")
+    page.goto(f"{address}#view=compare")
+    settle(page, "#compare-first img")
+    for key in ("Left", "Right", "Left", "Right", "Down", "Right", "Left", "Left"):
+        page.keyboard.press(f"Arrow{key}")
+        settle(page, "#compare-pair:not(.waiting) img")
+    settle(page, "#ranking img")
+    settle(page, "#compare-pair:not(.waiting) img")
+    save("tour-compare.png", page)
     page.close()
 
 
