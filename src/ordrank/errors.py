@@ -49,6 +49,10 @@ class PictureTooLargeError(UnreadablePictureError):
     """A picture has more pixels than its reader accepts."""
 
 
+class ConflictError(InputError):
+    """Something has changed since, so that a request no longer applies."""
+
+
 class UnknownError(InputError):
     """The picture or query does not exist."""
 

@@ -46,14 +46,14 @@ def client(trained):
 
 
 class Server:
-    """A server in a process of its own."""
+    """A server in processes of its own. Code of the test can replace functions before it starts."""
 
-    def __init__(self, collection, *options, port=0):
+    def __init__(self, collection, *options, port=0, code=""):
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-m", "ordrank", "serve", str(collection), "--port", str(port), *options]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        )
+        start = ["-c", f"{code}\nfrom ordrank.cli import app; app()"] if code else ["-m", "ordrank"]
+        command = [sys.executable, *start, "serve", str(collection), "--port", str(port), *options]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, **pipes, env=environment, start_new_session=True)
         line = self.process.stdout.readline()
         found = re.search(r"http://([^:/]+|\[[^\]]+\]):(\d+)/", line)
         if found is None:
@@ -74,17 +74,25 @@ class Server:
     def client(self, **options):
         return httpx.Client(base_url=self.url, headers=FROM_PAGE, timeout=30, **options)
 
+    def press_ctrl_c(self):
+        """Send SIGINT to all processes, as a terminal does."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def wait(self):
+        """Wait for its end; return exit code, standard output and standard error."""
+        output, errors = self.process.communicate(timeout=30)
+        return self.process.returncode, output, errors
+
     def end(self, how=signal.SIGKILL):
         """Send a signal; return exit code, standard output and standard error."""
         if self.process.poll() is None:
             self.process.send_signal(how)
-        output, errors = self.process.communicate(timeout=30)
-        return self.process.returncode, output, errors
+        return self.wait()
 
 
 @contextmanager
-def serving(collection, *options, port=0):
-    server = Server(collection, *options, port=port)
+def serving(collection, *options, **others):
+    server = Server(collection, *options, **others)
     try:
         yield server
     finally:

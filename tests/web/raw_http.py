@@ -1,5 +1,6 @@
 """Bytes to and from a real server, unlike those of a well-behaved client."""
 
+import json
 import re
 import socket
 import threading
@@ -51,3 +52,10 @@ def read_response(connection):
 
 def status(response):
     return int(response.split(" ", 2)[1]) if response else None
+
+
+def error_of(response):
+    """The error of a response, which must be JSON."""
+    head, _, body = response.partition("\r\n\r\n")
+    assert "content-type: application/json" in head.lower()
+    return json.loads(body)["error"]

@@ -1,10 +1,13 @@
 """Hostile and malformed requests get no access and do no harm."""
 
+import asyncio
+import json
 import re
 
 import pytest
 
 from ordrank import Collection
+from ordrank.web.security import AccessPolicy, SecurityMiddleware
 from tests.collection.pictures import draw, rows
 from tests.web.conftest import API, client_of
 from tests.web.raw_http import send_raw, status
@@ -50,6 +53,35 @@ class TestEveryResponse:
         assert "ZeroDivision" not in response.text
         assert "ZeroDivisionError" in caplog.text
         assert "Content-Security-Policy" in response.headers
+
+    @pytest.mark.parametrize("started", [False, True])
+    def test_request_cancelled_by_a_server_that_ends_is_answered_with_503(self, started):
+        sent = []
+
+        async def app(scope, receive, send):
+            if started:
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+            await asyncio.sleep(60)
+
+        async def send(message):
+            sent.append(message)
+
+        async def cancel():
+            scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+            task = asyncio.create_task(SecurityMiddleware(app, AccessPolicy())(scope, None, send))
+            await asyncio.sleep(0)
+            task.cancel()
+            await task
+
+        asyncio.run(cancel())
+        if started:  # too late for another status; uvicorn closes the connection
+            assert [message["type"] for message in sent] == ["http.response.start"]
+        else:
+            start, body = sent
+            assert start["status"] == 503
+            assert (b"connection", b"close") in start["headers"]
+            assert (b"x-frame-options", b"DENY") in start["headers"]
+            assert json.loads(body["body"])["error"]["code"] == "unavailable"
 
     def test_wrong_method_names_the_allowed_ones(self, client):
         assert set(client.delete(f"{API}/training").headers["Allow"].split(", ")) <= {"GET", "POST"}

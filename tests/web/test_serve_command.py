@@ -1,12 +1,21 @@
 """`ordrank serve` from the shell."""
 
 import signal
+import socket
 import subprocess
 import sys
+import time
+from contextlib import closing, contextmanager
 
 import pytest
 
+from ordrank.web.supervisor import can_fork
+from tests.collection.pictures import draw
 from tests.web.conftest import API, serving
+from tests.web.raw_http import UPLOAD, error_of, read_response, status
+from tests.web.requests import png
+
+WORKERS = ["1", pytest.param("2", marks=pytest.mark.skipif(not can_fork(), reason="this system has one process only"))]
 
 
 def command(*arguments):
@@ -57,3 +66,78 @@ class TestCommand:
             _, output, errors = server.end()
         assert "anyone" not in errors
         assert "sesame" not in output + errors  # the address with the token was the first line
+
+
+@contextmanager
+def half_an_upload(server, content):
+    """A connection on which the server waits for the second half of a picture."""
+    with closing(socket.create_connection(("127.0.0.1", server.port), timeout=30)) as connection:
+        half = len(content) // 2
+        connection.sendall(f"{UPLOAD}Content-Length: {len(content)}\r\n\r\n".encode() + content[:half])
+        time.sleep(0.3)  # until a worker has accepted it
+        yield connection, content[half:]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+class TestShutdown:
+    """What becomes of requests that run when the server is stopped."""
+
+    @pytest.fixture
+    def server(self, trained, workers):
+        with serving(trained, "--workers", workers) as server:
+            yield server
+
+    @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+    def test_request_that_takes_too_long_is_answered_with_503(self, server, how):
+        with half_an_upload(server, png(draw(99))) as (connection, _):
+            server.process.send_signal(how)
+            response = read_response(connection)
+        assert status(response) == 503
+        assert error_of(response) == {"code": "unavailable", "message": "the server is ending; start it again"}
+        assert "Traceback" not in server.wait()[2]
+
+    def test_request_in_a_thread_is_answered_with_503(self, trained, workers):
+        code = "import time, ordrank; ordrank.Collection.info = lambda self: time.sleep(30)"
+        with serving(trained, "--workers", workers, code=code) as server:
+            with closing(socket.create_connection(("127.0.0.1", server.port), timeout=30)) as connection:
+                connection.sendall(f"GET {API}/collection HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                time.sleep(0.3)
+                server.press_ctrl_c()
+                response = read_response(connection)
+            time.sleep(0.5)
+            if server.process.poll() is None:  # it waits for the thread
+                server.press_ctrl_c()
+            _, _, errors = server.wait()
+        assert (status(response), error_of(response)["code"]) == (503, "unavailable")
+        assert "every confirmed grade is stored" in errors
+        assert "Traceback" not in errors
+
+    def test_request_that_ends_soon_succeeds(self, server):
+        with half_an_upload(server, png(draw(99))) as (connection, rest):
+            server.process.terminate()
+            time.sleep(0.5)
+            connection.sendall(rest)
+            assert status(read_response(connection)) == 201
+
+    def test_second_ctrl_c_changes_nothing(self, server):
+        with half_an_upload(server, png(draw(99))) as (connection, rest):
+            for _ in range(2):
+                server.press_ctrl_c()
+                time.sleep(0.3)
+            connection.sendall(rest)
+            assert status(read_response(connection)) == 201
+        code, _, errors = server.wait()
+        assert code == 130
+        assert "Traceback" not in errors
+
+    @pytest.mark.parametrize("delay", [0, 0.1, 0.3])
+    def test_ctrl_c_ends_a_training_without_a_traceback(self, server, delay):
+        with server.client() as client:
+            assert client.post(f"{API}/training").status_code == 202
+            time.sleep(delay)
+            server.press_ctrl_c()
+        code, _, errors = server.wait()
+        assert code == 130
+        assert errors.splitlines()[1:] == [
+            "ordrank: interrupted; the page is closed, and every confirmed grade is stored"
+        ]

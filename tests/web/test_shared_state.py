@@ -3,6 +3,7 @@
 import errno
 import multiprocessing
 import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -14,6 +15,7 @@ from ordrank.web import shared_state
 from ordrank.web.shared_state import StateServer
 from ordrank.web.supervisor import can_fork
 from ordrank.web.training_job import TrainingStatus
+from tests.web.conftest import wait_until
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this system has one process only")
 
@@ -55,6 +57,65 @@ def test_end_of_the_last_training_process_does_not_end_the_next_training(state, 
     state.start_training()
     state.handle(first)  # the supervisor may have seen its end together with the request for the next training
     assert state.training().state == "running"
+
+
+class TestEndOfTheTrainingProcess:
+    @pytest.fixture
+    def trainer(self, trained, monkeypatch):
+        """Start a training process that does what a function does; return the state and the process."""
+
+        def start(train):
+            monkeypatch.setattr(shared_state, "run_training", lambda directory, report: train(report))
+            state = StateServer(trained, [])
+            state.start_training()
+            (process,) = (child for child in multiprocessing.active_children() if child.name not in before)
+            return state, process
+
+        before = {child.name for child in multiprocessing.active_children()}
+        return start
+
+    @pytest.mark.parametrize("is_received", [False, True])
+    @pytest.mark.parametrize("outcome", ["done", "failed"])
+    def test_one_that_has_reported_its_end_is_not_killed(self, trainer, outcome, is_received):
+        def save_late(report):  # as coverage does after the training
+            report(TrainingStatus(outcome))
+            time.sleep(0.5)
+
+        state, process = trainer(save_late)
+        assert state.connections[0].poll(30)
+        if is_received:
+            state.handle(state.connections[0])
+        state.close()
+        assert process.exitcode == 0
+
+    def test_one_that_trains_is_killed(self, trainer):
+        state, process = trainer(lambda report: time.sleep(60))
+        state.close()
+        assert process.exitcode == -signal.SIGKILL
+
+    def test_one_that_does_not_end_is_killed(self, trainer, monkeypatch):
+        def hang(report):
+            report(TrainingStatus("done"))
+            time.sleep(60)
+
+        monkeypatch.setattr(shared_state, "_TRAINER_TIMEOUT", 0.2)
+        state, process = trainer(hang)
+        assert state.connections[0].poll(30)
+        state.close()
+        assert process.exitcode == -signal.SIGKILL
+
+    def test_one_whose_supervisor_was_killed_ends_without_a_traceback(self, trainer, capfd):
+        def report_forever(report):
+            while True:
+                report(TrainingStatus("running"))
+
+        state, process = trainer(report_forever)
+        with closing(state):
+            state.connections[0].close()
+            wait_until(lambda: process.exitcode is not None)
+            assert process.exitcode == 0
+            state.handle(state.connections[0])
+        assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("name", ["write_lock", "large_picture_lock"])

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from ordrank import Collection
+from ordrank.web import deps
 from ordrank.web.app import create_app
 from ordrank.web.timeouts import TimeoutProtocol
 from ordrank.web.uploads import Limits
 from tests.collection.pictures import draw
 from tests.web.conftest import API
-from tests.web.raw_http import UPLOAD, read_response, send_raw, server_in_thread, status
+from tests.web.raw_http import UPLOAD, error_of, read_response, send_raw, server_in_thread, status
 from tests.web.requests import message, png
 
 _MEGABYTE = bytes(1_000_000)
@@ -88,13 +89,25 @@ class TestUploads:
         with server_in_thread(app) as port, trickle(port, SLOW_UPLOAD, 50):
             assert status(send_raw(port, GET)) == 200
 
-    def test_slow_uploads_time_out(self, trained):
+    def test_slow_uploads_time_out_and_may_be_tried_again(self, trained):
         app = create_app(Collection(trained), upload_limits=Limits(seconds=0.5))
         with server_in_thread(app) as port, trickle(port, SLOW_UPLOAD, 50) as connections:
             responses = [read_response(connection) for connection in connections]
-        assert {status(response) for response in responses} == {400}
-        assert all("did not arrive within 0.5 seconds" in response for response in responses)
+        assert {status(response) for response in responses} == {408}
+        expected = {"code": "too_slow", "message": "the content did not arrive within 0.5 seconds"}
+        assert all(error_of(response) == expected for response in responses)
         assert all("connection: close" in response.lower() for response in responses)
+
+    def test_slow_json_times_out_too(self, trained, monkeypatch):
+        monkeypatch.setattr(deps, "_JSON_LIMITS", Limits(bytes=1000, seconds=0.5))
+        head = (
+            UPLOAD.replace("POST", "PUT")
+            .replace("queries", "pictures/1/grade")
+            .replace("image/png", "application/json")
+        )
+        with server_in_thread(create_app(Collection(trained))) as port:
+            response = send_raw(port, f'{head}Content-Length: 100\r\n\r\n{{"grade":')
+        assert (status(response), error_of(response)["code"]) == (408, "too_slow")
 
 
 class ShortTimeoutProtocol(TimeoutProtocol):

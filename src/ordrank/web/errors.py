@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from ordrank.errors import CollectionBusyError, CollectionError, InputError, NewGradeError, UnknownError
+from ordrank.errors import CollectionBusyError, CollectionError, ConflictError, InputError, NewGradeError, UnknownError
 from ordrank.web.schemas import ErrorBody
 
 CODES = {
@@ -29,6 +29,7 @@ CODES = {
     503: "unavailable",
 }
 CLOSE = {"Connection": "close"}
+ENDING = "the server is ending; start it again"
 _ABSOLUTE_FOLDER = re.compile(r"""(?<![\w.~-])(?:[A-Za-z]:)?[/\\](?:[^/\\\s'"`]+[/\\])+""")
 _MESSAGES = {404: "there is nothing at this address", 405: "this address does not support that method"}
 
@@ -85,6 +86,8 @@ def _input_error(request: Request, error: Exception) -> JSONResponse:
     message = hide_folders(str(error))
     if isinstance(error, UnknownError):
         return error_response(404, message)
+    if isinstance(error, ConflictError):
+        return error_response(409, message)
     if isinstance(error, NewGradeError):
         return error_response(409, message, code="new_grade")
     if isinstance(error, CollectionBusyError):

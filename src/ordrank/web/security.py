@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+from asyncio import CancelledError
 from collections.abc import Container
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ordrank.web.errors import CLOSE, ApiError, error_response
+from ordrank.web.errors import CLOSE, ENDING, ApiError, error_response
 
 API = "/api/v1"
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -123,6 +124,11 @@ class SecurityMiddleware:
         except ApiError as error:
             response = error_response(error.status, error.message, error.headers)
             await response(scope, receive, send_with_headers)
+        except CancelledError:
+            # The server ends and waits no longer. Raised again, it would be logged by uvicorn, with a traceback.
+            if not started:
+                response = error_response(503, ENDING, CLOSE)
+                await response(scope, receive, send_with_headers)
         except Exception:
             logging.getLogger(__name__).exception("%s %s failed", scope["method"], scope["path"])
             if started:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from signal import SIG_IGN, SIGINT, signal
+from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
 from socket import socket
 from tempfile import TemporaryFile
 from threading import Lock, Thread
@@ -23,11 +23,13 @@ from typing import IO, Any, Protocol
 from ordrank.collection.collection import Collection
 from ordrank.collection.types import QueryPicture
 from ordrank.errors import CollectionError, InputError, UnknownError
-from ordrank.web.errors import ApiError
+from ordrank.web.errors import ENDING, ApiError
 from ordrank.web.training_job import STARTED, TrainingStatus, check_not_running, run_training
 
 # Uploaded queries that are kept: about 30 kilobytes each.
 MAX_QUERIES = 1000
+# Seconds in which a training process ends after it has reported its end.
+_TRAINER_TIMEOUT = 10
 
 
 class SharedState(Protocol):
@@ -159,9 +161,11 @@ class StateServer(QueryCache):
             self._disconnect(connection)
 
     def close(self) -> None:
-        """Close all connections and kill a training: the collection stays consistent."""
+        """Close all connections and kill a training that runs: the collection stays consistent."""
         self._lock_file.close()
-        if self._trainer is not None:
+        while self._trainer is not None and self._trainer[1].poll():  # it may have reported its end
+            self.handle(self._trainer[1])
+        if self._trainer is not None and self._status.state == "running":
             self._trainer[0].kill()
         self._join_trainer()
         for connection in self.connections:
@@ -212,6 +216,8 @@ class StateServer(QueryCache):
         if self._trainer is not None:
             process, connection = self._trainer
             connection.close()
+            process.join(_TRAINER_TIMEOUT)
+            process.kill()  # no effect on one that has ended
             process.join()
             self._trainer = None
 
@@ -236,9 +242,11 @@ class StateServer(QueryCache):
 def _train(directory: Path, connection: Connection, inherited: Sequence[Connection | socket]) -> None:
     """Train in this process, after closing what it inherited."""
     signal(SIGINT, SIG_IGN)  # Ctrl-C is for the supervisor
+    signal(SIGTERM, SIG_DFL)
     for other in inherited:
         other.close()
-    run_training(directory, connection.send)
+    with suppress(ConnectionError):  # the supervisor was killed, and nobody serves a new model
+        run_training(directory, connection.send)
 
 
 class StateClient:
@@ -310,7 +318,7 @@ class StateClient:
                 self._connection.send((name, arguments))
                 succeeded, result = self._connection.recv()
         except (EOFError, OSError):  # the supervisor was killed, and this process ends in a moment
-            raise ApiError(503, "the server is ending; start it again") from None
+            raise ApiError(503, ENDING) from None
         if not succeeded:
             raise result
         return result

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 import uvicorn
 from fastapi import FastAPI
@@ -32,6 +32,8 @@ from ordrank.web.timeouts import TimeoutProtocol
 BACKLOG = 256
 # Seconds to wait for open connections at the end.
 _SHUTDOWN_TIMEOUT = 3
+# Seconds between two checks whether the supervisor has received a signal.
+_SIGNAL_INTERVAL = 0.1
 # A worker that ends within these seconds has failed to start; more failures in a row end the server.
 _MIN_LIFETIME, _MAX_FAILURES = 2.0, 5
 
@@ -63,6 +65,8 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if sig == signal.SIGINT and self._parent is not None:
             return  # Ctrl-C reaches all processes; the supervisor stops the workers
+        if self.should_exit:
+            return  # it ends within a timeout; for a second signal, uvicorn would drop requests and print tracebacks
         super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
@@ -82,25 +86,31 @@ def run_server(app: FastAPI, listening: socket.socket, parent: int | None = None
         server_header=False,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
     )
-    _Server(config, parent).run(sockets=[listening])
+    try:
+        _Server(config, parent).run(sockets=[listening])
+    finally:
+        # Requests in threads may take longer than the timeout. Another Ctrl-C ends them, without a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run_workers(supervisor: Supervisor, workers: int) -> None:
-    """Serve in several processes until this one is stopped."""
-    signal.signal(signal.SIGTERM, _end)
+    """Serve in several processes until Ctrl-C (raises KeyboardInterrupt) or SIGTERM (raises SystemExit)."""
+    received: list[int] = []
+
+    # An exception raised at once could leave a request to the shared state half read.
+    def receive(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, receive)
     try:
         for _ in range(workers):
             supervisor.start_worker()
-        while True:
+        while not received:
             supervisor.run_once()
     finally:
-        for ending in (signal.SIGINT, signal.SIGTERM):  # ignore a second one
-            signal.signal(ending, signal.SIG_IGN)
         supervisor.stop()
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
+    raise KeyboardInterrupt if received[0] == signal.SIGINT else SystemExit(128 + received[0])
 
 
 @dataclass(frozen=True)
@@ -136,37 +146,44 @@ class Supervisor:
         gc.collect()
         gc.freeze()  # garbage collection in a worker would copy the memory it shares
         process = multiprocessing.get_context("fork").Process(target=self._work, args=(client,))
-        # Ctrl-C reaches all processes: one that has just been forked would end before it can ignore it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # It inherits the handler of run_workers, which does not end it, until it sets its own.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             process.start()
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         client.close()
         self._workers[process.sentinel] = _Worker(process, time.monotonic())
 
     def run_once(self) -> None:
-        """Wait for requests to the shared state and for workers that end, and handle them."""
-        for ready in wait([*self._workers, *self._state.connections]):
-            if isinstance(ready, Connection):
-                self._state.handle(ready)
-            elif isinstance(ready, int):
-                self._replace(ready)
+        """Wait a moment for requests to the shared state and for workers that end, and handle them."""
+        for worker in self._handle_requests():
+            self._replace(worker)
 
     def stop(self) -> None:
-        """Stop all workers, after a timeout for open connections."""
+        """Stop all workers, after a timeout for open connections, whose requests may need the shared state."""
         for worker in self._workers.values():
             worker.process.terminate()
         deadline = time.monotonic() + _SHUTDOWN_TIMEOUT + 2
+        while self._workers and time.monotonic() < deadline:
+            self._handle_requests()
         for worker in self._workers.values():
-            worker.process.join(max(0.0, deadline - time.monotonic()))
             worker.process.kill()
             worker.process.join()
         self._state.close()
 
-    def _replace(self, sentinel: int) -> None:
-        worker = self._workers.pop(sentinel)
-        worker.process.join()
+    def _handle_requests(self) -> list[_Worker]:
+        """Wait a moment for requests to the shared state and handle them; return the workers that have ended."""
+        ready = wait([*self._workers, *self._state.connections], _SIGNAL_INTERVAL)
+        for connection in ready:
+            if isinstance(connection, Connection):
+                self._state.handle(connection)
+        ended = [self._workers.pop(sentinel) for sentinel in ready if isinstance(sentinel, int)]
+        for worker in ended:
+            worker.process.join()
+        return ended
+
+    def _replace(self, worker: _Worker) -> None:
         self._failures = self._failures + 1 if time.monotonic() - worker.since < _MIN_LIFETIME else 0
         if self._failures > _MAX_FAILURES:
             raise InputError("worker processes end as soon as they start; the lines above say why")
@@ -176,8 +193,8 @@ class Supervisor:
     def _work(self, state: StateClient) -> None:
         """Serve in a worker process, after closing what it inherited."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # until uvicorn handles it, see _Server
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         for other in self._state.connections:
             other.close()
         collection = self._collection.reopened(state.model_loaded, state.write_lock)

@@ -40,7 +40,7 @@ async def read_body(request: Request, limits: Limits, *, accepts: Callable[[str]
         async with asyncio.timeout(limits.seconds):
             return await _read(request, limits)
     except TimeoutError:
-        raise ApiError(400, f"the content did not arrive within {limits.seconds:g} seconds", CLOSE) from None
+        raise ApiError(408, f"the content did not arrive within {limits.seconds:g} seconds", CLOSE) from None
     except ClientDisconnect:
         raise ApiError(400, "the connection ended before all of the content was sent", CLOSE) from None
 
