@@ -293,15 +293,22 @@ class TestUngraded:
     def test_pictures_without_grades_are_graded_later(self, tmp_path):
         write_folder(tmp_path / "pictures", 12, table=tmp_path / "g.csv")
         text = done("fit", tmp_path / "pictures", "--out", tmp_path / "c", "--ungraded", "--features", "pixels:4")
+        assert "12 pictures added" in text
         assert "12 pictures without grades" in text
         assert "ordrank serve" in text
+        write_folder(tmp_path / "pictures", 13)
+        (tmp_path / "pictures" / "broken.png").write_bytes(b"no picture")
+        found = document("fit", tmp_path / "pictures", "--out", tmp_path / "c", "--ungraded")
+        assert (found["imported"]["read"], [bad["name"] for bad in found["imported"]["bad"]]) == (1, ["broken.png"])
         assert "needs two different grades" in failed("fit", "--out", tmp_path / "c")
         fitted = document("fit", tmp_path / "pictures", "--labels", tmp_path / "g.csv", "--out", tmp_path / "c")
-        assert (fitted["pictures"], fitted["graded"]) == (12, 10)
+        assert (fitted["pictures"], fitted["graded"]) == (13, 10)
 
     def test_labels_and_no_folder_are_errors(self, tmp_path):
         write_folder(tmp_path / "pictures", 3, table=tmp_path / "g.csv")
         options = ("--out", tmp_path / "c", "--ungraded")
         assert "needs a folder" in failed("fit", *options)
-        assert "no --labels" in failed("fit", tmp_path / "pictures", "--labels", tmp_path / "g.csv", *options)
+        for unused in (("--labels", tmp_path / "g.csv"), ("--balanced",), ("--groups", "who"), ("--workers", "2")):
+            error = failed("fit", tmp_path / "pictures", *unused, *options)
+            assert f"{unused[0]} has no effect with --ungraded" in error
         assert not (tmp_path / "c").exists()

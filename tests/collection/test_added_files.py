@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from ordrank import Collection
+from ordrank.collection.access import write_store
 from ordrank.collection.added_files import safe_name
-from ordrank.errors import CollectionError, UnknownError, UnreadablePictureError
+from ordrank.errors import CollectionError, InputError, UnknownError, UnreadablePictureError
 from tests.collection.pictures import draw, files, names
 from tests.web.requests import png
 
@@ -65,8 +66,6 @@ class TestAdding:
             assert (is_new, made.picture(number).estimate) == (True, None)
 
     def test_while_others_write_it_says_so(self, collection, monkeypatch):
-        from ordrank.collection.access import write_store
-
         monkeypatch.setattr("ordrank.collection.added_files._TIMEOUT", 0.1)
         with write_store(collection.directory), pytest.raises(CollectionError):
             collection.files.add(new(), "a.png")
@@ -82,10 +81,79 @@ class TestAdding:
         assert not (collection.directory / "pictures" / "a.png").exists()
         assert (drawn / "pictures" / "005.png").exists()
 
+    def test_removal_deletes_the_file_of_that_picture_only(self, collection):
+        first, _ = collection.files.add(new(77), "a.png")
+        second, _ = collection.files.add(new(78), "b.png")
+        with write_store(collection.directory) as store, store.transaction() as cursor:
+            cursor.execute("UPDATE pictures SET name = 'x.png' WHERE id = ?", [first])
+            cursor.execute("UPDATE pictures SET name = 'a.png' WHERE id = ?", [second])
+        collection.remove(["a.png"])
+        assert {path.name for path in (collection.directory / "pictures").iterdir()} == {"a.png"}
+
+    def test_a_picture_of_the_same_name_from_a_folder_does_not_replace_it(self, collection, tmp_path):
+        number, _ = collection.files.add(new(77), "a.png")
+        draw(78).save(tmp_path / "a.png")
+        for import_from in (collection.fit, collection.add):
+            import_from(tmp_path / "a.png", n_jobs=1)
+            assert collection.files.large_version(number, 24)
+            assert collection.picture("a.png").id == number
+            assert len(names(collection.directory)) == 41
+
+    def test_a_copy_of_its_file_in_a_folder_does_not_take_its_place(self, collection, tmp_path):
+        number, _ = collection.files.add(new(77), "a.png")
+        (tmp_path / "a.png").write_bytes(new(77))
+        collection.fit(tmp_path / "a.png", n_jobs=1)
+        (tmp_path / "a.png").unlink()
+        assert collection.files.large_version(number, 24)
+        collection.remove([number])
+        assert not list((collection.directory / "pictures").iterdir())
+
+    def test_added_pictures_are_not_missing_in_a_folder(self, collection, pictures):
+        collection.files.add(new(77), "a.png")
+        (pictures / "005.png").unlink()
+        assert collection.fit(pictures, n_jobs=1).imported.missing == 1
+
+    def test_its_own_files_are_not_added_again(self, collection):
+        collection.files.add(new(77), "a.png")
+        with pytest.raises(InputError, match="keep the collection apart"):
+            collection.add(collection.directory / "pictures")
+
+    def test_a_picture_is_added_where_nobody_has_a_grade_left(self, collection, tmp_path):
+        graded = [picture.id for picture in collection.pictures(given=True, limit=100).items]
+        collection.labeling.grade(graded, None)
+        number, _ = collection.files.add(new(77), "a.png")
+        assert collection.picture(number).estimate is None
+        draw(78).save(tmp_path / "b.png")
+        assert collection.add(tmp_path / "b.png", n_jobs=1).read == 1
+        collection.labeling.grade(graded, 1)
+        assert collection.rank(number).grade == "1"
+
+    def test_a_crafted_path_deletes_nothing_outside(self, collection):
+        number, _ = collection.files.add(new(77), "a.png")
+        with write_store(collection.directory) as store, store.transaction() as cursor:
+            cursor.execute("UPDATE pictures SET path = 'pictures/../collection.sqlite' WHERE id = ?", [number])
+        collection.remove(["a.png"])
+        assert (collection.directory / "collection.sqlite").exists()
+
+    @pytest.mark.parametrize(
+        "name",
+        ["\u6843" * 300 + ".png", "x" * 300, "a/" * 300 + "b.png", "é" * 150 + "/" + "é" * 150 + ".jpeg", " . /.. /x."],
+    )
+    def test_a_picture_of_any_name_is_kept(self, collection, name):
+        number, _ = collection.files.add(new(), name)
+        assert collection.files.add(new(78), name)[1]
+        assert collection.files.large_version(number, 24)
+
+    def test_a_folder_with_the_name_of_a_file_is_not_needed(self, collection):
+        collection.files.add(new(77), "ward")
+        number, _ = collection.files.add(new(78), "ward/a.png")
+        assert collection.picture(number).name == "ward_a.png"
+
     @given(name=st.text(st.characters(codec="utf-8"), max_size=300))
     def test_no_name_leaves_the_folder(self, name):
         parts = safe_name(name).split("/")
-        assert all(part and not part.startswith(".") and len(part) <= 100 for part in parts)
+        assert len(parts) <= 8
+        assert all(part and part == part.strip(" .") and len(part.encode()) <= 200 for part in parts)
         assert not set("\\:<>|?*\0") & set("".join(parts))
 
 
@@ -113,8 +181,6 @@ class TestOriginals:
             collection.files.large_version(6, 100)
 
     def test_a_database_that_names_another_file_reveals_nothing(self, collection, tmp_path):
-        from ordrank.collection.access import write_store
-
         (tmp_path / "secret.txt").write_text("secret")
         with write_store(collection.directory) as store, store.transaction() as cursor:
             cursor.execute("UPDATE pictures SET path = ? WHERE id = 6", [str(tmp_path / "secret.txt")])
@@ -126,15 +192,13 @@ class TestOriginals:
 
     def test_files_are_copied_to_an_archive_and_missing_ones_listed(self, collection, pictures):
         (pictures / "006.png").unlink()
-        archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6, 7, 8]))))
+        archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6, 7, 8, 6]))))
         assert archive.testzip() is None
         assert archive.namelist() == ["005.png", "007.png", "missing.txt"]
         assert archive.read("005.png") == (pictures / "005.png").read_bytes()
         assert b"006.png" in archive.read("missing.txt")
 
     def test_names_in_an_archive_stay_inside_its_folder(self, collection):
-        from ordrank.collection.access import write_store
-
         with write_store(collection.directory) as store, store.transaction() as cursor:
             cursor.execute("UPDATE pictures SET name = '../../etc/passwd' WHERE id = 6")
         archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6]))))

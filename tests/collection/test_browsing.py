@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.access import write_store
 from ordrank.errors import InputError
 
 SORTS = ("grade", "spectrum", "estimate", "certainty", "name", "date")
@@ -44,6 +45,19 @@ def test_orders_are_monotone(collection):
     assert names == sorted(names)
     dates = [picture.date for picture in listed(collection, sort="date", descending=True)]
     assert dates == sorted(dates, reverse=True)
+
+
+@pytest.mark.parametrize("sort", ["grade", "spectrum", "estimate", "certainty"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_pictures_without_a_value_come_last_in_both_directions(collection, sort, descending):
+    with write_store(collection.directory) as store, store.transaction() as cursor:
+        statement = (
+            "UPDATE pictures SET grade = NULL, estimate = NULL, lowest = NULL, highest = NULL WHERE id IN (1, 2)"
+        )
+        cursor.execute(statement)
+    found = listed(collection, sort=sort, descending=descending)
+    assert [picture.name for picture in found[-2:]] == ["000.png", "001.png"]
+    assert all(picture.value is not None for picture in found[:-2])
 
 
 def test_the_spectrum_continues_within_a_grade_in_the_learned_order(collection):

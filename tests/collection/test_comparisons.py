@@ -1,6 +1,7 @@
 """Comparisons in a collection: which pair is next, the order they imply, and what the training makes of them."""
 
 import re
+import shutil
 import time
 
 import numpy as np
@@ -204,6 +205,24 @@ class TestCompared:
         assert len(ungraded.labeling.compared()) <= 8
 
 
+class TestPool:
+    def test_pictures_that_were_removed_meanwhile_are_not_asked_about(self, ungraded, monkeypatch):
+        comparing = ungraded.labeling._comparing
+        assert ungraded.labeling.next_pair() is not None
+        ungraded.remove([picture.id for picture in ungraded.pictures(limit=1000).items[2:]])
+        comparing._session = None
+        monkeypatch.setattr(ungraded._live, "current", lambda: ungraded._live.snapshot)  # as while another refreshes
+        pair = ungraded.labeling.next_pair()
+        assert {pair.first.id, pair.second.id} == {1, 2}
+
+    @pytest.mark.parametrize("far", [1e9, -1e300])
+    def test_a_grade_that_is_far_from_all_others_is_named(self, drawn, tmp_path, far):
+        with Collection.open(shutil.copytree(drawn / "collection", tmp_path / "far")) as collection:
+            collection.grade("001.png", far)
+            with pytest.raises(InputError, match="far from the others"):
+                collection.labeling.next_pair()
+
+
 class TestTraining:
     def few_grades(self, drawn, tmp_path):
         """A collection with six of forty pictures graded."""
@@ -284,17 +303,13 @@ class TestTraining:
             assert found.grades[found.row_of(picture)] == other
             assert collection.picture(picture).grade == f"{other:g}"
 
-    def test_the_implied_grade_of_a_removed_picture_is_not_that_of_the_next_with_its_id(self, drawn, tmp_path):
+    def test_the_implied_grade_of_a_removed_picture_is_forgotten(self, drawn, tmp_path):
         with self.few_grades(drawn, tmp_path) as collection:
             answer(collection, 200)
             collection.fit()
             with read_store(collection.directory) as store:
                 picture = max(store.implied_grades())
-            last = [f"{number:03d}.png" for number in range(picture - 1, 40)]
-            collection.remove(last)
-            draw(57).save(tmp_path / "057.png")
-            collection.add(tmp_path / "057.png", n_jobs=1)
-            assert collection.picture("057.png").id == picture
+            collection.remove([collection.picture(picture).name])
             with read_store(collection.directory) as store:
                 assert picture not in store.implied_grades()
 

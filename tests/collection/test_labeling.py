@@ -3,9 +3,9 @@
 import pytest
 
 from ordrank import Collection
-from ordrank.errors import InputError, NewGradeError
+from ordrank.errors import BadPicturesError, ConflictError, InputError, NewGradeError
 from tests.collection.commands import fit, info
-from tests.collection.pictures import draw_files, rows, write_grades
+from tests.collection.pictures import draw, draw_files, rows, write_grades
 
 
 @pytest.fixture
@@ -83,11 +83,29 @@ class TestGraders:
         report = collection.labeling.graders()
         assert (report.graders, report.total_disagreements) == ((), 0)
 
-    def test_grades_imported_again_replace_those_of_graders(self, collection, pictures, tmp_path):
+    def test_the_same_grades_imported_again_keep_those_of_graders(self, collection, pictures, tmp_path):
+        collection.grade("001.png", 0, grader="Ann")
+        collection.grade("001.png", 1, grader="Ben")
+        labels = write_grades(tmp_path / "same.csv", ["001.png"], grade=lambda name: 0)
+        assert collection.picture("001.png").grade == "0"
+        collection.fit(pictures, labels, n_jobs=1)
+        assert grades_of(collection, "001.png") == [("Ann", "0"), ("Ben", "1")]
+
+    def test_other_grades_imported_again_replace_those_of_graders(self, collection, pictures, tmp_path):
         collection.grade("001.png", 0, grader="Ann")
         collection.fit(pictures, write_grades(tmp_path / "new.csv", ["001.png"], grade=lambda name: 2), n_jobs=1)
         assert collection.picture("001.png").grade == "2"
         assert grades_of(collection, "001.png") == []
+
+    @pytest.mark.parametrize("name", ["José", "Jose\u0301", " José "])
+    def test_the_same_name_is_the_same_grader_however_it_is_typed(self, collection, name):
+        collection.grade("001.png", 0, grader=name)
+        assert grades_of(collection, "001.png") == [("José", "0")]
+
+    @pytest.mark.parametrize("name", ["Anne\u00a0Marie", "\u0645\u06cc\u200c\u062e", "\U0001f469\u200d\U0001f52c"])
+    def test_names_of_any_script_are_kept(self, collection, name):
+        collection.grade("001.png", 0, grader=name)
+        assert grades_of(collection, "001.png") == [(name, "0")]
 
     @pytest.mark.parametrize("name", ["x" * 101, "a\nb", "a\0b"])
     def test_impossible_names_are_rejected(self, collection, name):
@@ -139,6 +157,22 @@ class TestConfirmation:
         spoiled.grade("003.png", 1)  # another grade that was never confirmed
         assert self.suspects(spoiled) == ["003.png"]
 
+    def test_what_was_looked_at_must_be_the_present_grade(self, spoiled):
+        spoiled.labeling.confirm("003.png", "2")
+        with pytest.raises(ConflictError, match="another grade"):
+            spoiled.labeling.confirm("003.png", "1")
+        spoiled.grade("003.png", None)
+        with pytest.raises(InputError, match="no grade"):
+            spoiled.labeling.confirm("003.png")
+
+    def test_it_leaves_what_was_found_and_chosen_as_it_is(self, spoiled):
+        before = spoiled._live.current()
+        spoiled.labeling.confirm("003.png")
+        spoiled.labeling.compare("001.png", "002.png", 1)
+        assert spoiled._live.current() is before
+        spoiled.grade("003.png", 1)
+        assert spoiled._live.current() is not before
+
     def test_a_confirmation_survives_training(self, spoiled):
         spoiled.labeling.confirm("003.png")
         spoiled.fit()
@@ -173,9 +207,29 @@ class TestCollectionsWithoutGrades:
             with pytest.raises(InputError, match="blue"):
                 collection.grade("001.png", "blue")
 
-    def test_an_existing_collection_is_not_replaced(self, ungraded, tmp_path):
-        with pytest.raises(InputError, match="is a collection already"):
-            Collection.create_ungraded(ungraded.directory, tmp_path / "pictures")
+    def test_another_call_reads_what_is_new(self, ungraded, tmp_path):
+        ungraded.grade("000.png", 2)
+        draw_files(tmp_path / "pictures", range(12, 15))
+        continued = Collection.create_ungraded(ungraded.directory, tmp_path / "pictures", n_jobs=1)
+        assert (continued.import_report.read, continued.import_report.known) == (3, 12)
+        assert continued.picture("000.png").grade == "2"
+
+    def test_another_call_cannot_change_what_is_held(self, ungraded, tmp_path):
+        for options in ({"features": "pixels:5"}, {"order": "green,red"}):
+            with pytest.raises(InputError, match="another directory"):
+                Collection.create_ungraded(ungraded.directory, tmp_path / "pictures", **options)
+
+    def test_a_trained_collection_is_not_replaced(self, trained, pictures):
+        with pytest.raises(InputError, match="is trained already"):
+            Collection.create_ungraded(trained, pictures)
+
+    def test_pictures_are_added_before_the_first_training(self, ungraded, tmp_path):
+        draw_files(tmp_path / "more", range(12, 15))
+        assert ungraded.add(tmp_path / "more", {"012.png": 1}, n_jobs=1).read == 3
+        assert ungraded.picture("012.png").grade == "1"
+        draw(99).save(tmp_path / "more" / "000.png")  # another picture has that name
+        with pytest.raises(BadPicturesError, match="cannot be used"):
+            ungraded.add(tmp_path / "more", strict=True, n_jobs=1)
 
     def test_a_folder_without_pictures_leaves_nothing(self, tmp_path):
         (tmp_path / "empty").mkdir()

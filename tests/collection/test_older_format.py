@@ -18,7 +18,7 @@ def older(trained):
     with closing(sqlite3.connect(trained / DATABASE)) as database, database:
         for table in ("gradings", "comparisons", "confirmed", "trainings"):
             database.execute(f"DROP TABLE {table}")
-        for column in ("grader", "given", "batch"):
+        for column in ("grader", "given", "batch", "key"):
             database.execute(f"ALTER TABLE grade_changes DROP COLUMN {column}")
         database.execute("UPDATE meta SET value = '4' WHERE key = 'format'")
     return trained

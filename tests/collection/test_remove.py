@@ -2,8 +2,9 @@
 
 import pytest
 
+from ordrank import Collection
 from ordrank.collection.reports import ImportReport, RemovalReport
-from ordrank.errors import InputError
+from ordrank.errors import InputError, UnknownError
 from tests.collection.commands import add, fit, remove
 from tests.collection.pictures import content, draw, names, rows
 
@@ -20,6 +21,14 @@ def test_remove_is_all_or_nothing(trained):
     with pytest.raises(InputError, match=r"nothing was removed: .* has no picture named 'x\.png', '🍎'"):
         remove(trained, ["000.png", "x.png", "🍎"])
     assert content(trained) == before
+
+
+def test_pictures_are_removed_by_id_whatever_their_names_match(trained):
+    with Collection.open(trained) as collection:
+        with pytest.raises(UnknownError, match="1000"):
+            collection.remove([1, 1000])
+        collection.remove([collection.picture("000.png").id, "001.png"])
+    assert len(names(trained)) == 38
 
 
 def test_removed_pictures_can_be_added_again(trained, drawn):

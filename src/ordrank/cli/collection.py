@@ -103,7 +103,17 @@ def fit(
     check_cluster(scheduler, workers)
     if ungraded:
         own: dict[str, Any] = {"features": features, "device": device, "order": order, "strict": strict}
-        _create_ungraded(images, out, labels, as_json=as_json, **own, n_jobs=jobs)
+        without_effect = {
+            "--labels": labels is not None,
+            "--file-column": file_column != "file",
+            "--grade-column": grade_column != "grade",
+            "--groups": groups is not None,
+            "--balanced": balanced is not None,
+            "--scheduler": scheduler is not None,
+            "--workers": workers is not None,
+        }
+        unused = [name for name, is_given in without_effect.items() if is_given]
+        _create_ungraded(images, out, unused, as_json=as_json, **own, n_jobs=jobs)
         return
     with plain_errors(RESUMABLE, all_bad=as_json):
         from ordrank.collection.collection import Collection
@@ -141,19 +151,28 @@ def fit(
         show_fit(screen(), str(out), report)
 
 
-def _create_ungraded(images: Path | None, out: Path, labels: Path | None, *, as_json: bool, **options: Any) -> None:
+def _create_ungraded(images: Path | None, out: Path, unused: list[str], *, as_json: bool, **options: Any) -> None:
+    """Create a collection without grades, for which some options that were given have no use."""
     with plain_errors(RESUMABLE, all_bad=as_json):
         from ordrank.collection.collection import Collection
         from ordrank.errors import InputError
 
-        if images is None or labels is not None:
-            raise InputError("--ungraded needs a folder of pictures, and no --labels")
+        if images is None:
+            raise InputError("--ungraded needs a folder of pictures")
+        if unused:
+            raise InputError(f"{unused[0]} has no effect with --ungraded; leave one of them out")
         with progress_bar(quiet=as_json) as progress:
             created = Collection.create_ungraded(out, images, **options, progress=progress)
-        info = created.info()
+        info, report = created.info(), created.import_report
+        assert report is not None
         if as_json:
-            print_json({"collection": str(out), "pictures": info.pictures, "features": info.features})
+            found = {"pictures": info.pictures, "features": info.features, "imported": asdict(report)}
+            print_json({"collection": str(out), **found})
             return
+        from ordrank.cli.tables import show_import
+
+        print_import(report)
+        show_import(screen(), str(out), report)
         screen().print(
             f"{out} holds {info.pictures} pictures without grades; grade some on the page: ordrank serve {out} --open",
         )
@@ -244,7 +263,7 @@ def add(
     jobs: JobsOption = -1,
     as_json: JsonOption = False,
 ) -> None:
-    """Add pictures to a trained collection; they can be ranked and vote at once.
+    """Add pictures to a collection; in a trained one they can be ranked and vote at once.
 
     The model stays as it is until the next `ordrank fit`.
     """
@@ -283,7 +302,10 @@ def remove(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Remove pictures from a collection, all that are named or none; the files stay where they are."""
+    """Remove pictures from a collection, all that are named or none.
+
+    The files stay where they are, but for those of pictures that were added on the page: these are deleted.
+    """
     with plain_errors():
         from ordrank.collection.collection import Collection
 

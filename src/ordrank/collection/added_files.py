@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -11,15 +12,18 @@ import numpy as np
 from ordrank._io import write_files
 from ordrank._protocols import Extractor
 from ordrank.collection.access import write_store
+from ordrank.collection.database import OWN_FOLDER, is_own_path
 from ordrank.collection.ingest.reading import ReadPicture, read_batch
 from ordrank.collection.ingest.rows import add_rows
+from ordrank.collection.search import estimate_new
 from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import Store
 from ordrank.collection.types import BadPicture, EmbeddedBatch, ImageRow
 from ordrank.errors import CollectionError, UnreadablePictureError
 
-FOLDER = "pictures"  # of the files, in the directory of a collection
-_MAX_PART = 100  # characters of a folder or file name
+# Bytes of a folder or file name: most systems allow 255, some of them for a number and for the suffix of a file that is
+# being written.
+_MAX_PART, _MAX_PARTS = 200, 8
 # Seconds to wait for a process that imports pictures or trains.
 _TIMEOUT = 10.0
 
@@ -38,7 +42,7 @@ def add_picture(directory: Path, snapshot: Snapshot, extractor: Extractor, data:
         if store.header.fingerprint != extractor.fingerprint or store.header.model != snapshot.header.model:
             raise CollectionError(f"{directory} was trained anew a moment ago; add the picture again")
         free = _free_name(store, directory, safe_name(name))
-        path = Path(FOLDER, free)
+        path = Path(OWN_FOLDER, free)
         file = directory / path
         write_files(file.parent, {file.name: data})
         try:
@@ -57,9 +61,10 @@ def add_picture(directory: Path, snapshot: Snapshot, extractor: Extractor, data:
 
 def delete_files(directory: Path, rows: Sequence[ImageRow]) -> None:
     """Delete the files of removed pictures that are in the directory of the collection; others stay where they are."""
-    for row in rows:
-        if not PurePosixPath(row.path).is_absolute() and row.path.startswith(f"{FOLDER}/"):
-            (directory / FOLDER / safe_name(row.path.removeprefix(f"{FOLDER}/"))).unlink(missing_ok=True)
+    folder = (directory / OWN_FOLDER).resolve()
+    for file in (directory / row.path for row in rows if is_own_path(row.path)):
+        if file.resolve().is_relative_to(folder):  # a crafted path may lead elsewhere
+            file.unlink(missing_ok=True)
 
 
 def safe_name(name: str) -> str:
@@ -71,21 +76,26 @@ def safe_name(name: str) -> str:
     ('ward 3/scan_ a.png', 'hidden', 'picture')
     """
     text = "".join(c if c.isprintable() and c not in '<>:"|?*' else "_" for c in name.replace("\\", "/"))
-    parts = [_shortened(part.strip().lstrip(".")) for part in text.split("/")]
-    return "/".join(part for part in parts if part) or "picture"
+    parts = [_shortened(part.strip(" .")).strip(" .") for part in text.split("/")]
+    return "/".join([part for part in parts if part][-_MAX_PARTS:]) or "picture"
 
 
 def _shortened(part: str) -> str:
+    """Return a name of at most _MAX_PART bytes, with its suffix."""
     stem, dot, suffix = part.rpartition(".")
-    if len(part) <= _MAX_PART or not dot or len(suffix) > 10:
-        return part[:_MAX_PART]
-    return f"{stem[: _MAX_PART - len(suffix) - 1]}.{suffix}"
+    if not dot or len(suffix) > 10:
+        stem, dot, suffix = part, "", ""
+    limit = _MAX_PART - len(os.fsencode(dot + suffix))
+    return os.fsencode(stem)[:limit].decode(errors="ignore") + dot + suffix
 
 
 def _free_name(store: Store, directory: Path, name: str) -> str:
     """Return the name, with a number if there is a picture or a file of that name."""
+    folder = directory / OWN_FOLDER
+    if any((folder / parent).is_file() for parent in PurePosixPath(name).parents):  # no folder can have that name
+        name = safe_name(name.replace("/", "_"))
     path, number = PurePosixPath(name), 1
-    while store.find(name) is not None or (directory / FOLDER / name).exists():
+    while store.find(name) is not None or (folder / name).exists():
         number += 1
         name = str(path.with_name(f"{path.stem} ({number}){path.suffix}"))
     return name
@@ -95,4 +105,4 @@ def _embedded(snapshot: Snapshot, pictures: Sequence[ReadPicture]) -> EmbeddedBa
     if snapshot.model is None:
         return None
     vectors = snapshot.model.embed(np.stack([picture.features for picture in pictures]))
-    return EmbeddedBatch(vectors, snapshot.searcher.estimator.estimate(vectors).columns())
+    return estimate_new(snapshot.searcher.estimator if snapshot.has_votes else None, vectors)

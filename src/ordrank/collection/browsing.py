@@ -87,6 +87,13 @@ _ORDERS: dict[str, Callable[[PictureOrders], IntArray]] = {
     "name": lambda orders: orders.name,
     "date": lambda orders: orders.date,
 }
+# What counts in an order, where not every picture has it.
+_VALUES: dict[str, Callable[[PictureOrders], FloatArray]] = {
+    "grade": lambda orders: orders.values,
+    "spectrum": lambda orders: orders.values,
+    "estimate": lambda orders: orders.estimates,
+    "certainty": lambda orders: orders.widths,
+}
 
 
 def list_pictures(snapshot: Snapshot, request: ListRequest) -> PicturePage:
@@ -101,7 +108,11 @@ def matching_rows(snapshot: Snapshot, request: ListRequest) -> IntArray:
     if request.sort not in _ORDERS:
         raise InputError(f"pictures are not sorted by {request.sort!r}, but by {', '.join(_ORDERS)}")
     rows = _ORDERS[request.sort](snapshot.orders)
-    rows = rows[::-1] if request.descending else rows
+    if request.descending and request.sort in _VALUES:
+        is_known = ~np.isnan(_VALUES[request.sort](snapshot.orders)[rows])
+        rows = np.concatenate([rows[is_known][::-1], rows[~is_known]])
+    elif request.descending:
+        rows = rows[::-1]
     return rows[_matches(snapshot, request)[rows]]
 
 

@@ -6,14 +6,16 @@ in memory can be brought up to date without reading all rows again.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 # Logged changes; a snapshot that has missed more is read again as a whole.
 MAX_LOGGED = 10_000
 SERIAL, CHANGED = "serial", "changed"
 JUDGED = "judged"  # comparisons and confirmations that were recorded: these change no picture
+LAST_ID = "last id"
 # ``trained``: grades that changed since the last training, as they were then. ``added``: pictures that were added or
 # whose files have changed since.
 SCHEMA = """
@@ -22,12 +24,13 @@ CREATE TABLE counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROW
 CREATE TABLE trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL);
 CREATE TABLE grade_changes (
     serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, undoes INTEGER,
-    grader TEXT NOT NULL DEFAULT '', given REAL, batch INTEGER
+    grader TEXT NOT NULL DEFAULT '', given REAL, batch INTEGER, key TEXT
 );
 """
 _INCREMENT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
 _SET = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
 _REMEMBER = "INSERT OR IGNORE INTO trained SELECT id, grade FROM pictures WHERE"
+_NOT_UNDONE = "undoes IS NULL AND serial NOT IN (SELECT undoes FROM grade_changes WHERE undoes IS NOT NULL)"
 _COUNT = "SELECT count(*) FROM trained JOIN pictures USING (id) WHERE trained.grade IS NOT pictures.grade"
 
 
@@ -71,6 +74,14 @@ def count_judgement(cursor: sqlite3.Cursor) -> None:
     cursor.execute(_INCREMENT, (JUDGED, 1))
 
 
+def new_id(cursor: sqlite3.Cursor) -> int:
+    """Return an id that no picture has had: what someone says about a removed picture must not reach another one."""
+    (highest,) = cursor.execute("SELECT coalesce(max(id), 0) FROM pictures").fetchone()
+    picture = max(int(highest), counter(cursor, LAST_ID)) + 1
+    cursor.execute(_SET, (LAST_ID, picture))
+    return picture
+
+
 def remember_grades(cursor: sqlite3.Cursor, grades: list[tuple[float, str]]) -> None:
     """Keep the grades of the last training before they are replaced; pairs of a new grade and a name."""
     cursor.executemany(f"{_REMEMBER} grade IS NOT ? AND name = ?", grades)
@@ -100,8 +111,13 @@ def forget_training(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float | 
 
 
 def forget_removed(cursor: sqlite3.Cursor) -> None:
-    """Delete the changes of removed pictures: another picture may get their ids."""
+    """Delete the changes of removed pictures."""
     cursor.execute("DELETE FROM grade_changes WHERE id NOT IN (SELECT id FROM pictures)")
+
+
+def forget_changes(cursor: sqlite3.Cursor, pictures: Sequence[int]) -> None:
+    """Delete the changes of pictures, which cannot be undone any more."""
+    cursor.execute("DELETE FROM grade_changes WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(pictures),))
 
 
 def change_grade(
@@ -112,10 +128,11 @@ def change_grade(
     grader: str = "",
     given: float | None = None,
     batch: int | None = None,
+    key: str | None = None,
 ) -> int:
     """Change the grade of an existing picture and log it; see :class:`LoggedChange`. Return its batch.
 
-    All changes of a transaction must be such changes.
+    All changes of a transaction must be such changes. A key is a name that the caller has given to the change.
     """
     (before,) = cursor.execute("SELECT grade FROM pictures WHERE id = ?", (change.id,)).fetchone()
     cursor.execute(f"{_REMEMBER} id = ?", (change.id,))
@@ -125,9 +142,10 @@ def change_grade(
     cursor.execute(_INCREMENT, (CHANGED, _count_changed(cursor, change.id) - changed_before))
     serial = counter(cursor, SERIAL)
     batch = serial if batch is None else batch
-    logged = (serial, change.id, before, change.grade, undoes, grader, given, batch)
-    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", logged)
-    cursor.execute("DELETE FROM grade_changes WHERE serial <= ?", (serial - MAX_LOGGED,))
+    logged = (serial, change.id, before, change.grade, undoes, grader, given, batch, key)
+    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", logged)
+    # What was changed together is forgotten together, so that all of it is undone or nothing.
+    cursor.execute("DELETE FROM grade_changes WHERE coalesce(batch, serial) <= ?", (serial - MAX_LOGGED,))
     return batch
 
 
@@ -146,15 +164,40 @@ def changes_since(connection: sqlite3.Connection, serial: int) -> list[GradeChan
     return found if len(found) == missed else None
 
 
-def last_changes(cursor: sqlite3.Cursor, grader: str) -> list[LoggedChange]:
-    """Return the last logged changes by a grader that were made together and are neither undone nor undo others."""
+def forget_in_later(cursor: sqlite3.Cursor, undone: Sequence[LoggedChange]) -> None:
+    """Let the next change of each picture go back to where the undone ones do, which were made together."""
+    statement = f"SELECT id, serial FROM grade_changes WHERE serial > ? AND {_NOT_UNDONE} ORDER BY serial DESC"
+    following = dict(cursor.execute(statement, (undone[-1].serial,)).fetchall()) if undone else {}
+    befores = [(change.before, following[change.id]) for change in undone if change.id in following]
+    cursor.executemany("UPDATE grade_changes SET before = ? WHERE serial = ?", befores)
+
+
+def is_logged(cursor: sqlite3.Cursor, grader: str, key: str) -> bool:
+    """Return whether a change with a key is logged, undone or not."""
+    statement = "SELECT 1 FROM grade_changes WHERE grader = ? AND key = ?"
+    return cursor.execute(statement, (grader, key)).fetchone() is not None
+
+
+def standing_changes(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[LoggedChange]:
+    """Return the changes by a grader that were made together and are not undone: those with a key, else the last."""
     columns = "serial, id, before, grade, grader, given, coalesce(batch, serial) AS made"
-    open_changes = (
-        f"SELECT {columns} FROM grade_changes WHERE undoes IS NULL AND grader = ? "
-        "AND serial NOT IN (SELECT undoes FROM grade_changes WHERE undoes IS NOT NULL)"
+    standing = f"SELECT {columns} FROM grade_changes WHERE grader = ? AND {_NOT_UNDONE}"
+    if key is None:
+        statement = f"SELECT * FROM ({standing}) WHERE made = (SELECT max(made) FROM ({standing})) ORDER BY serial"
+        found = cursor.execute(statement, (grader, grader))
+    else:
+        found = cursor.execute(f"{standing} AND key = ? ORDER BY serial", (grader, key))
+    return [LoggedChange(*row) for row in found]
+
+
+def has_later(cursor: sqlite3.Cursor, changes: Sequence[LoggedChange]) -> bool:
+    """Return whether the grader has changed one of the pictures again, after changes that were made together."""
+    statement = (
+        f"SELECT 1 FROM grade_changes WHERE serial > ? AND grader = ? AND {_NOT_UNDONE} "
+        "AND id IN (SELECT value FROM json_each(?))"
     )
-    statement = f"SELECT * FROM ({open_changes}) WHERE made = (SELECT max(made) FROM ({open_changes})) ORDER BY serial"
-    return [LoggedChange(*row) for row in cursor.execute(statement, (grader, grader))]
+    last, pictures = changes[-1], json.dumps([change.id for change in changes])
+    return cursor.execute(statement, (last.serial, last.grader, pictures)).fetchone() is not None
 
 
 def _count_changed(cursor: sqlite3.Cursor, picture: int | None = None) -> int:

@@ -60,6 +60,8 @@ class Collection:
     directory : Path
     fit_report : FitReport or None
         Outcome of the last :meth:`create` or :meth:`fit` of this object.
+    import_report : ImportReport or None
+        Outcome of :meth:`create_ungraded`.
     labeling : Labeling
         Grades, confirmations and comparisons by people, and what they should look at next.
     files : PictureFiles
@@ -84,6 +86,7 @@ class Collection:
         self.directory = Path(directory)
         check_exists(self.directory)
         self.fit_report: reports.FitReport | None = None
+        self.import_report: reports.ImportReport | None = None
         self._live = LiveSnapshot(self.directory, snapshot, on_new_model)
         self._queries = QueryReader(self.directory, self._live)
         self._doctor = Doctor(self.directory, self._live)
@@ -125,12 +128,15 @@ class Collection:
         """Create a collection of pictures that nobody has graded yet; :meth:`fit` trains it once two grades are given.
 
         ``features``, ``device``, ``order``, ``strict``, ``n_jobs`` and ``progress`` are those of :meth:`fit`; without
-        grades ``"auto"`` takes the largest installed network, or pixels.
+        grades ``"auto"`` takes the largest installed network, or pixels. Another call continues one that was
+        interrupted.
         """
         from ordrank.collection.ungraded import create_ungraded
 
-        create_ungraded(Path(directory), images, **options)
-        return cls(directory)
+        report = create_ungraded(Path(directory), images, **options)
+        collection = cls(directory)
+        collection.import_report = report
+        return collection
 
     def __enter__(self) -> Self:
         return self
@@ -218,7 +224,7 @@ class Collection:
     def add(
         self, images: PathLike, labels: LabelsLike | None = None, **options: Unpack[AddOptions]
     ) -> reports.ImportReport:
-        """Add pictures to a trained collection; they can be ranked, and vote if they have grades, at once.
+        """Add pictures; in a trained collection they can be ranked, and vote if they have grades, at once.
 
         The model stays as it is until the next :meth:`fit`. Parameters and options are those of :meth:`fit`:
         ``file_column``, ``grade_column``, ``group_column``, ``device``, ``strict``, ``n_jobs``, ``progress``. Folders
@@ -228,14 +234,14 @@ class Collection:
 
         return add_pictures(self.directory, Path(images), labels, **options)
 
-    def remove(self, names: Sequence[str]) -> reports.RemovalReport:
-        """Remove pictures by name or pattern (``x/*.jpg``), all or none.
+    def remove(self, pictures: Sequence[str | int]) -> reports.RemovalReport:
+        """Remove pictures by id, name or pattern (``x/*.jpg``), all or none.
 
         Files stay where they are, except those of :meth:`PictureFiles.add`.
         """
         from ordrank.collection.removal import remove_pictures
 
-        return remove_pictures(self.directory, names)
+        return remove_pictures(self.directory, pictures)
 
     def grade(self, picture: str | int, grade: str | float | None, *, grader: str | None = None) -> Picture:
         """Set the grade of a picture, by name or id, or withdraw it (None); see :meth:`Labeling.grade`."""
@@ -342,7 +348,7 @@ class Collection:
 
     def picture(self, picture: str | int) -> Picture:
         """Return a picture by name or id."""
-        snapshot = self._live.current()
+        snapshot = self._live.current(picture)
         return snapshot.picture(snapshot.row_of(picture))
 
     def points(self, limit: int = 100_000) -> Points:

@@ -219,7 +219,7 @@ def _start(
     previous: _Session | None,
 ) -> _Session:
     """Return a new session, which begins with the hyperparameters of the previous one while these hold."""
-    pool = _pool(snapshot, answers)
+    pool = _pool(np.intersect1d(snapshot.images.ids, store.ids()), answers)  # one of them may be newer than the other
     rows = np.searchsorted(snapshot.images.ids, pool)
     features, grades = store.features_of(pool.tolist()).astype(np.float64), snapshot.grades[rows]
     if len(scale) < 2:
@@ -253,10 +253,10 @@ def _fit(
     return FittedPositions(pool, grades, labels, answers, positions), known
 
 
-def _pool(snapshot: Snapshot, answers: Sequence[Answer]) -> IntArray:
-    """Return the compared pictures, and others in a fixed random order up to the size of the pool."""
+def _pool(ids: IntArray, answers: Sequence[Answer]) -> IntArray:
+    """Return the compared pictures, and others of all ``ids`` in a fixed random order up to the size of the pool."""
     size = min(max(_MIN_POOL, int(_REFIT_GROWTH * len(answers)) // _COMPARISONS_PER_PICTURE), _MAX_POOL)
-    compared, ids = _most_recent(answers), snapshot.images.ids
+    compared = _most_recent(answers)
     others = np.random.default_rng(0).permutation(ids)[: size + len(compared)]
     others = others[~np.isin(others, compared)]
     return np.concatenate([compared, others[: max(size - len(compared), 0)]])

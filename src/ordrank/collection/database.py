@@ -27,6 +27,7 @@ DATABASE_FORMAT = 5
 _READ_FORMATS = ("4", str(DATABASE_FORMAT))
 _BLOCK_ROWS = 1024
 DATABASE = "collection.sqlite"
+OWN_FOLDER = "pictures"  # in the directory of a collection, of the files of pictures that were added from memory
 _BY_FOLDER = "grades by folder"
 SET_ESTIMATE = "UPDATE pictures SET estimate = ?, lowest = ?, highest = ? WHERE id = ?"
 _ENDINGS = ("", "-wal", "-shm", "-journal")
@@ -91,7 +92,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
     """Add what format 5 has more than 4, as a whole or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     if connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("4",):  # still
-        added = ["grader TEXT NOT NULL DEFAULT ''", "given REAL", "batch INTEGER"]
+        added = ["grader TEXT NOT NULL DEFAULT ''", "given REAL", "batch INTEGER", "key TEXT"]
         statements = [f"ALTER TABLE grade_changes ADD COLUMN {column}" for column in added]
         for statement in (*statements, *judgements.SCHEMA.split(";")):
             connection.execute(statement)
@@ -216,8 +217,13 @@ def content_sha256(stored: str) -> str:
 def stored_path(directory: Path, text: str) -> Path:
     """Return the path that was stored by :func:`as_text`; a relative one begins in the directory of the collection."""
     escaped = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), os.fsencode(text))
-    path = directory / text
-    return path if os.path.exists(path) else directory / os.fsdecode(escaped)
+    path = directory.absolute() / text  # worker processes may have another working directory
+    return path if os.path.exists(path) else directory.absolute() / os.fsdecode(escaped)
+
+
+def is_own_path(text: str) -> bool:
+    """Return whether the file at a stored path is in the directory of the collection: it may be the only copy."""
+    return text.startswith(f"{OWN_FOLDER}/")  # all other paths are absolute
 
 
 def path_exists(directory: Path, text: str) -> bool:

@@ -116,8 +116,9 @@ def finetune_collection(
     with read_store(directory) as store:
         if store.header.model is None:
             raise untrained(directory)
-        rows = store.rows()
+        header, rows = store.header, store.rows()
     _check_present(directory, rows)
+    extractor_of(directory, header)  # the features that stand beside the outputs of the network can be computed
     with _work_folder(directory) as work:
         network = OrdinalNetwork(**asdict(settings), checkpoints=work, progress=progress)
         network.check_export()  # before hours of training, and before another run is forgotten

@@ -19,7 +19,7 @@ import numpy as np
 from ordrank._protocols import Extractor, Progress, no_progress
 from ordrank.collection import staged_features
 from ordrank.collection.access import read_store, write_store
-from ordrank.collection.database import is_collection, stored_path
+from ordrank.collection.database import check_exists, is_collection, is_own_path, stored_path
 from ordrank.collection.feature_selection import AUTO, SelectedFeatures, reuse, select_features
 from ordrank.collection.ingest.folder_grades import read_folder_grades
 from ordrank.collection.ingest.grades_csv import GradeTable, parse_order
@@ -33,7 +33,6 @@ from ordrank.collection.ingest.importing import (
 )
 from ordrank.collection.ingest.labels import Labels, LabelsLike
 from ordrank.collection.ingest.reading import read_pictures
-from ordrank.collection.model_file import untrained
 from ordrank.collection.projection import MAX_FEATURES
 from ordrank.collection.reports import FeatureChoice, FitReport, ImportReport, advice_for, is_poor, verdict
 from ordrank.collection.store import BALANCED, FITTED, Store
@@ -93,9 +92,11 @@ def fit_collection(
     source = None if labels is None else Labels(labels, file_column, grade_column, group_column)
     check_apart(images, directory)
     listing = Listing((), (), 0) if images is None else list_pictures(images)
-    header, known = _existing(directory)
+    header, known = existing(directory)
     new = Header("", "", 0, names, by_folder=source is None) if header is None else header
-    _check_order(names, new, directory, has_labels=source is not None)
+    if names is not None and source is None and not new.by_folder:
+        raise InputError("an order names the grades of labels: name their CSV file with --labels")
+    check_order(names, new, directory)
     if source is None:
         _check_no_groups(group_column)
         table, groups = _grades_by_folder(listing, known, new, progress), dict[str, str]()
@@ -136,7 +137,7 @@ def fit_collection(
             store.set_groups(groups)
         report = replace(report, regraded=_count_regraded(store, before))
         if images is not None:
-            report = replace(report, missing=len(imported.keys() - {found.name for found in listing.files}))
+            report = replace(report, missing=_count_missing(store, imported.keys() - listing.names))
         model, error = train_store(store, balanced, progress)
         return _fit_report(store, report, model, error, selected.choice)
 
@@ -227,12 +228,13 @@ def add_pictures(
     n_jobs: int = -1,
     progress: Progress = no_progress,
 ) -> ImportReport:
-    """Add pictures to a trained collection; see :meth:`Collection.add`."""
+    """Add pictures to a collection; see :meth:`Collection.add`."""
     source = None if labels is None else Labels(labels, file_column, grade_column, group_column)
+    check_exists(directory)
+    check_apart(images, directory)
     listing = list_pictures(images)
-    header, known = _existing(directory)
-    if header is None or header.model is None:
-        raise untrained(directory)
+    header, known = existing(directory)
+    assert header is not None
     table, groups = GradeTable({}), dict[str, str]()
     if source is None:
         _check_no_groups(group_column)
@@ -242,21 +244,21 @@ def add_pictures(
     from ordrank.collection.train import picture_embedder
 
     with write_store(directory) as store:
-        before, embed = store.named_grades(), picture_embedder(store)
+        before, embed = store.named_grades(), None if store.header.model is None else picture_embedder(store)
         extractor = extractor_of(directory, store.header, device=device)
         with _reader(n_jobs, None, None) as read:
-            report = import_pictures(store, listing, extractor, grades, read, progress, embed)
+            report = import_pictures(store, listing, extractor, grades, read, progress, embed, replace_same_name=False)
         store.set_grades(_grades_of_known(store, before, grades))
         if groups:
             store.set_groups(groups)
         report = replace(report, regraded=_count_regraded(store, before), not_found=table.not_found)
-        if grades or groups:
+        if embed is not None and (grades or groups):
             _update_new_estimates(store, {found.name for found in listing.files})
     check_report(report, n_pictures=None, strict=strict)
     return report
 
 
-def _existing(directory: Path) -> tuple[Header | None, Mapping[str, FileStamp]]:
+def existing(directory: Path) -> tuple[Header | None, Mapping[str, FileStamp]]:
     """Return header and file stamps of a collection, if there is one."""
     if not is_collection(directory):
         return None, {}
@@ -264,10 +266,8 @@ def _existing(directory: Path) -> tuple[Header | None, Mapping[str, FileStamp]]:
         return store.header, store.stamps()
 
 
-def _check_order(order: tuple[str, ...] | None, header: Header, directory: Path, *, has_labels: bool) -> None:
-    """Raise InputError if an order of grades is given that is not that of the collection, or without any grades."""
-    if order is not None and not has_labels and not header.by_folder:
-        raise InputError("an order names the grades of labels: name their CSV file with --labels")
+def check_order(order: tuple[str, ...] | None, header: Header, directory: Path) -> None:
+    """Raise CollectionError if an order of grades is given that is not that of the collection."""
     if order is not None and order != header.order:
         held = "numbers" if header.order is None else f"the grades {', '.join(header.order)}"
         raise CollectionError(f"{directory} holds {held}; another order needs another directory")
@@ -350,7 +350,7 @@ def _update_new_estimates(store: Store, names: set[str]) -> None:
     The result then does not depend on the order of the files or on interrupts.
     """
     new = [row.id for row in store.rows() if row.name in names and not store.is_held_out(row.id)]
-    if new:
+    if new and store.has_votes():
         from ordrank.collection.train import update_estimates
 
         update_estimates(store, new)
@@ -378,6 +378,11 @@ def _grades_of_known(
         if name is not None and old_name in grades:
             known[name] = grades.get(name, grades[old_name])
     return known
+
+
+def _count_missing(store: Store, names: set[str]) -> int:
+    """Count the pictures of these names whose files are elsewhere: those added on the page are in no folder."""
+    return sum(not is_own_path(path) for name, (path, _, _) in store.stamps().items() if name in names)
 
 
 def _count_regraded(store: Store, before: Mapping[int, tuple[str, float | None]]) -> int:

@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log
 from ordrank.collection.change_log import GradeChange
-from ordrank.errors import InputError
+from ordrank.errors import ConflictError
 from ordrank.labeling.agreement import Ratings, consensus, weighted_median
 from ordrank.metrics import nearest_label
 
@@ -81,40 +82,47 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC")
 
 
-def give_grades(cursor: sqlite3.Cursor, pictures: Sequence[int], grader: str, grade: float | None) -> int | None:
+def give_grades(
+    cursor: sqlite3.Cursor, pictures: Sequence[int], grader: str, grade: float | None, key: str | None
+) -> int | None:
     """Record the grade of one grader for pictures, or withdraw it (None), in a transaction of its own.
 
-    Return the id of the first picture that does not exist, if there is one.
+    A change with a key that is logged is not made again, and what changes nothing is not logged. Return the id of the
+    first picture that does not exist, if there is one.
     """
-    batch = None
+    if key is not None and change_log.is_logged(cursor, grader, key):
+        return None
+    batch, agreed = None, GraderConsensus(cursor)
     for picture in pictures:
-        found = cursor.execute("SELECT estimate FROM pictures WHERE id = ?", (picture,)).fetchone()
+        found = cursor.execute("SELECT grade, estimate FROM pictures WHERE id = ?", (picture,)).fetchone()
         if found is None:
             return picture
-        given = _given(cursor, picture, grader)
-        _put(cursor, picture, grader, grade, found[0])
-        change = GradeChange(picture, _consensus(cursor, picture))
-        batch = change_log.change_grade(cursor, change, grader=grader, given=given, batch=batch)
+        given, (before, estimate) = _given(cursor, picture, grader), found
+        if given == grade and before == agreed.grade(picture):
+            continue
+        _put(cursor, picture, grader, grade, estimate)
+        change = GradeChange(picture, agreed.grade(picture))
+        batch = change_log.change_grade(cursor, change, grader=grader, given=given, batch=batch, key=key)
     return None
 
 
-def undo_last(cursor: sqlite3.Cursor, grader: str) -> list[int]:
-    """Undo the last change by a grader, of one grade or of several at once; return the ids of the pictures.
+def undo_grades(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[int]:
+    """Undo a change by a grader, of one grade or of several at once; return the ids of the pictures.
 
-    The grades of the grader and those of the pictures are as before. Raise InputError if a picture has got another
-    grade since.
+    It is the one with the key, else the last. The grader's own grades are as before, and those of the pictures are the
+    consensus with what others gave meanwhile. Raise ConflictError if the grader has graded one of them again since.
     """
-    changes = change_log.last_changes(cursor, grader)
+    changes, agreed = change_log.standing_changes(cursor, grader, key), GraderConsensus(cursor)
+    if changes and change_log.has_later(cursor, changes):
+        raise ConflictError("one of the pictures was graded again since, so that this change is not undone")
+    change_log.forget_in_later(cursor, changes)
     for change in changes:
-        grade, name = cursor.execute("SELECT grade, name FROM pictures WHERE id = ?", (change.id,)).fetchone()
-        if grade != change.grade:
-            raise InputError(f"the grade of {name} has changed since in another way; nothing was undone")
-    for change in changes:
-        estimate = cursor.execute("SELECT estimate FROM pictures WHERE id = ?", (change.id,)).fetchone()[0]
-        given = _given(cursor, change.id, change.grader)
-        _put(cursor, change.id, change.grader, change.given, estimate)
-        before = GradeChange(change.id, change.before)
-        change_log.change_grade(cursor, before, undoes=change.serial, grader=change.grader, given=given)
+        (estimate,) = cursor.execute("SELECT estimate FROM pictures WHERE id = ?", (change.id,)).fetchone()
+        given = _given(cursor, change.id, grader)
+        _put(cursor, change.id, grader, change.given, estimate)
+        grade = agreed.grade(change.id)
+        before = GradeChange(change.id, change.before if grade is None else grade)
+        change_log.change_grade(cursor, before, undoes=change.serial, grader=grader, given=given)
     return [change.id for change in changes]
 
 
@@ -124,7 +132,7 @@ def update_consensus(cursor: sqlite3.Cursor) -> None:
     ratings, pictures = Ratings.from_rows(rows), dict.fromkeys(picture for picture, _, _ in rows)
     if len(ratings.graders) < 2:
         return
-    found = consensus(ratings, labels=_scale(cursor))
+    found = consensus(ratings, labels=GraderConsensus(cursor).scale)
     weights = json.dumps(dict(zip(map(str, ratings.graders), found.weights.tolist(), strict=True)))
     cursor.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_WEIGHTS, weights))
     n_graders = (~np.isnan(ratings.grades)).sum(axis=1)
@@ -133,34 +141,44 @@ def update_consensus(cursor: sqlite3.Cursor) -> None:
             change_log.replace_grade(cursor, GradeChange(picture, grade))
 
 
-def _consensus(cursor: sqlite3.Cursor, picture: int) -> float | None:
-    """Return the weighted median of the grades of a picture, rounded to the scale; None if there is none."""
-    rows = cursor.execute("SELECT grader, grade FROM gradings WHERE picture = ?", (picture,)).fetchall()
-    if len(rows) < 2:
-        return float(rows[0][1]) if rows else None
-    known = _grader_weights(cursor)
-    weights = np.array([known.get(grader, 1.0) for grader, _ in rows])
-    median = weighted_median(np.array([[grade for _, grade in rows]], dtype=np.float64), weights)
-    scale = _scale(cursor)
-    return float(scale[nearest_label(scale, median)[0]])
+class GraderConsensus:
+    """The grades that the graders of pictures agree on, in one transaction."""
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self._cursor = cursor
+
+    def grade(self, picture: int) -> float | None:
+        """Return the weighted median of the grades of a picture, rounded to the scale; None if there is none."""
+        statement = "SELECT grader, grade FROM gradings WHERE picture = ?"
+        rows = self._cursor.execute(statement, (picture,)).fetchall()
+        if len(rows) < 2:
+            return float(rows[0][1]) if rows else None
+        grades = np.array([[grade for _, grade in rows]], dtype=np.float64)
+        median = weighted_median(grades, np.array([self._weights.get(grader, 1.0) for grader, _ in rows]))
+        scale = np.union1d(self.scale, grades)
+        return float(scale[nearest_label(scale, median)[0]])
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """All grades that have names, else those that pictures have or graders gave at first, ascending."""
+        order = self._cursor.execute("SELECT value FROM meta WHERE key = 'order'").fetchone()
+        if order is not None:
+            return np.arange(len(json.loads(order[0])), dtype=np.float64)
+        statement = "SELECT grade FROM pictures WHERE grade IS NOT NULL UNION SELECT grade FROM gradings ORDER BY grade"
+        return np.array([grade for (grade,) in self._cursor.execute(statement)], dtype=np.float64)
+
+    @cached_property
+    def _weights(self) -> Mapping[str, float]:
+        found = self._cursor.execute("SELECT value FROM meta WHERE key = ?", (_WEIGHTS,)).fetchone()
+        weights: dict[str, float] = {} if found is None else json.loads(found[0])
+        return weights
 
 
-def _scale(cursor: sqlite3.Cursor) -> FloatArray:
-    """Return all grades that pictures have or graders gave, ascending."""
-    statement = "SELECT grade FROM pictures WHERE grade IS NOT NULL UNION SELECT grade FROM gradings ORDER BY grade"
-    return np.array([grade for (grade,) in cursor.execute(statement)], dtype=np.float64)
-
-
-def _grader_weights(cursor: sqlite3.Cursor) -> Mapping[str, float]:
-    found = cursor.execute("SELECT value FROM meta WHERE key = ?", (_WEIGHTS,)).fetchone()
-    weights: dict[str, float] = {} if found is None else json.loads(found[0])
-    return weights
-
-
-def confirm_grade(cursor: sqlite3.Cursor, picture: int) -> None:
-    """Record that someone has looked at the grade of a picture again and kept it."""
-    statement = "INSERT OR REPLACE INTO confirmed SELECT id, grade FROM pictures WHERE id = ? AND grade IS NOT NULL"
-    cursor.execute(statement, (picture,))
+def confirm_grade(cursor: sqlite3.Cursor, picture: int, grade: float) -> None:
+    """Record that someone has looked at the grade of a picture again and kept it; ConflictError if it has another."""
+    statement = "INSERT OR REPLACE INTO confirmed SELECT id, grade FROM pictures WHERE id = ? AND grade = ?"
+    if not cursor.execute(statement, (picture, grade)).rowcount:
+        raise ConflictError("the picture has another grade by now; look at it again")
 
 
 def withdraw_confirmation(cursor: sqlite3.Cursor, picture: int) -> None:
@@ -174,10 +192,12 @@ def confirmed_pictures(connection: sqlite3.Connection) -> set[int]:
     return {picture for (picture,) in _rows(connection, statement)}
 
 
-def forget_gradings(cursor: sqlite3.Cursor, names: Iterable[str]) -> None:
-    """Delete what graders said about pictures whose grades are imported anew, by name."""
-    statement = "DELETE FROM gradings WHERE picture = (SELECT id FROM pictures WHERE name = ?)"
-    cursor.executemany(statement, [(name,) for name in names])
+def forget_gradings(cursor: sqlite3.Cursor, grades: Iterable[tuple[float, str]]) -> None:
+    """Delete what graders said about pictures that are imported with another grade; pairs of that and a name."""
+    statement = "SELECT id FROM pictures WHERE grade IS NOT ? AND name = ?"
+    replaced = [row for pair in grades for row in cursor.execute(statement, pair)]
+    cursor.executemany("DELETE FROM gradings WHERE picture = ?", replaced)
+    change_log.forget_changes(cursor, [picture for (picture,) in replaced])
 
 
 def gradings(connection: sqlite3.Connection, picture: int | None = None) -> list[Grading]:
@@ -215,11 +235,11 @@ def implied_grades(note: str | None) -> dict[int, float]:
     return {int(picture): float(grade) for picture, grade in pairs}
 
 
-def forget_implied(cursor: sqlite3.Cursor) -> None:
-    """Forget the implied grades of removed pictures: other pictures may get their ids."""
+def forget_implied(cursor: sqlite3.Cursor, replaced: int | None = None) -> None:
+    """Forget the implied grades of removed pictures, and of one whose content was replaced."""
     found = cursor.execute("SELECT value FROM meta WHERE key = ?", (IMPLIED,)).fetchone()
     if found is not None:
-        known = {picture for (picture,) in cursor.execute("SELECT id FROM pictures")}
+        known = {picture for (picture,) in cursor.execute("SELECT id FROM pictures")} - {replaced}
         kept = [pair for pair in implied_grades(found[0]).items() if pair[0] in known]
         cursor.execute("UPDATE meta SET value = ? WHERE key = ?", (json.dumps(kept), IMPLIED))
 

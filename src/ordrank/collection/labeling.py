@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,7 @@ from ordrank.labeling import agreement
 # Seconds that a change waits for the database: a training that stores its results for many pictures takes long.
 _TIMEOUT = 60.0
 _MAX_NAME = 100
+_NOT_IN_NAMES = ("Cc", "Cs")  # categories: control characters, and halves of characters
 _MAX_DISAGREEMENTS = 200
 
 
@@ -61,6 +63,7 @@ class Labeling:
         *,
         grader: str | None = None,
         allow_new: bool = True,
+        key: str | None = None,
     ) -> list[Picture]:
         """Set the grade of pictures, by name or id, or withdraw it (None), all or none; on disk when this returns.
 
@@ -72,32 +75,47 @@ class Labeling:
             Who says so. The grade of a picture with several graders is their consensus.
         allow_new : bool
             If False, raise NewGradeError for a grade that is not on the scale of a trained collection.
+        key : str, optional
+            A name for this change, by which it can be undone; it is not made again if its key was used before.
         """
         if len(pictures) > MAX_LOGGED:
             raise InputError(f"{len(pictures)} pictures are more than the {MAX_LOGGED} that can be graded at once")
-        snapshot, name = self._live.current(), _grader_name(grader)  # fail before waiting for other writers
+        snapshot, name = self._live.current(*pictures), _grader_name(grader)  # fail before waiting for other writers
         value = None if grade is None else snapshot.parse_grade(str(grade))
         if value is not None and not allow_new and snapshot.is_off_scale(value):
             raise NewGradeError(_off_scale(snapshot, value))
         ids = _ids(snapshot, pictures)
         with self._store() as store:
-            store.give_grades(ids, value, name)
+            store.give_grades(ids, value, name, key)
             return self._refreshed(ids)
 
-    def undo(self, *, grader: str | None = None) -> list[Picture]:
-        """Undo the last call of :meth:`grade` by a grader that has not been undone; return its pictures.
+    def undo(self, *, grader: str | None = None, key: str | None = None) -> list[Picture]:
+        """Undo a call of :meth:`grade` by a grader: that with a key, else the last that was not undone.
 
-        There are none if there is nothing to undo. Raise InputError if one of them has got another grade since.
+        Return its pictures; none if there is nothing to undo. What others gave meanwhile stands. Raise ConflictError
+        if the grader has graded one of the pictures again since.
         """
         with self._store() as store:
-            return self._refreshed(store.undo_grades(_grader_name(grader)))
+            return self._refreshed(store.undo_grades(_grader_name(grader), key))
 
-    def confirm(self, picture: str | int, *, is_confirmed: bool = True) -> Picture:
-        """Record that someone has looked at the grade of a picture and kept it: it is not suspected again."""
-        snapshot = self._live.current()
+    def confirm(self, picture: str | int, grade: str | float | None = None, *, is_confirmed: bool = True) -> Picture:
+        """Record that someone has looked at the grade of a picture and kept it: it is not suspected again.
+
+        Parameters
+        ----------
+        picture : str or int
+        grade : str or float, optional
+            The grade that was looked at, by default the present one. Raise ConflictError if it is another by now.
+        is_confirmed : bool
+            If False, forget that it was confirmed.
+        """
+        snapshot = self._live.current(picture)
         row = snapshot.row_of(picture)
+        kept = float(snapshot.grades[row]) if grade is None else snapshot.parse_grade(str(grade))
+        if is_confirmed and np.isnan(kept):
+            raise InputError(f"{snapshot.images.names[row]} has no grade that could be confirmed")
         with self._store() as store:
-            store.confirm_grade(int(snapshot.images.ids[row]), is_confirmed=is_confirmed)
+            store.confirm_grade(int(snapshot.images.ids[row]), kept if is_confirmed else None)
         return snapshot.picture(row)
 
     def compare(self, first: str | int, second: str | int, outcome: int | None, *, grader: str | None = None) -> int:
@@ -113,7 +131,7 @@ class Labeling:
         """
         if outcome not in (1, -1, 0, None):
             raise InputError(f"the outcome of a comparison is 1, -1 or 0, not {outcome!r}")
-        snapshot, name = self._live.current(), _grader_name(grader)
+        snapshot, name = self._live.current(first, second), _grader_name(grader)
         a, b = (int(snapshot.images.ids[snapshot.row_of(picture)]) for picture in (first, second))
         if a == b:
             raise InputError("a picture cannot be compared with itself; name two pictures")
@@ -150,13 +168,13 @@ class Labeling:
         k : int
             At most so many; at most 1000.
         grader : str, optional
-            Who will grade. Several named graders get different pictures.
+            Who will grade. Up to five named graders get different pictures.
         """
         return self._suggester.suggest(k, _grader_name(grader))
 
     def grades_of(self, picture: str | int) -> tuple[GivenGrade, ...]:
         """Return who gave a picture which grade, in the order of time."""
-        snapshot = self._live.current()
+        snapshot = self._live.current(picture)
         number = int(snapshot.images.ids[snapshot.row_of(picture)])
         with read_store(self._directory) as store:
             return tuple(_given_grade(snapshot, grading) for grading in store.gradings(number))
@@ -200,13 +218,14 @@ class Labeling:
 
 
 def _ids(snapshot: Snapshot, pictures: Sequence[str | int]) -> list[int]:
-    return [int(snapshot.images.ids[snapshot.row_of(picture)]) for picture in dict.fromkeys(pictures)]
+    return list(dict.fromkeys(int(snapshot.images.ids[snapshot.row_of(picture)]) for picture in pictures))
 
 
 def _grader_name(grader: str | None) -> str:
-    name = (grader or UNNAMED).strip()
-    if len(name) > _MAX_NAME or not name.isprintable():
-        raise InputError(f"the name of a grader has at most {_MAX_NAME} characters, all of them printable")
+    """Return the name of a grader as it is stored: the same name may be typed as different characters."""
+    name = unicodedata.normalize("NFC", (grader or UNNAMED).strip())
+    if len(name) > _MAX_NAME or any(unicodedata.category(character) in _NOT_IN_NAMES for character in name):
+        raise InputError(f"the name of a grader has at most {_MAX_NAME} characters, and no control characters")
     return name
 
 

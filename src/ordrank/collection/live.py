@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
+from ordrank.collection import change_log
 from ordrank.collection.access import open_store
 from ordrank.collection.database import DATABASE, check_exists, connect_to_read, translate_errors
 from ordrank.collection.snapshot import Snapshot, inode_of, take_snapshot
@@ -48,10 +49,14 @@ class LiveSnapshot:
         self._inode = self._n_watchers = 0
         self._stamps: tuple[tuple[int, int], ...] | None = None  # of a database whose changes the watcher cannot see
         self._version: tuple[int, int] | None = None
+        self._judged = 0  # comparisons and confirmations by then: a snapshot holds neither, and stays as it is
         self._idle: deque[tuple[int, Store]] = deque()
 
-    def current(self) -> Snapshot:
-        """Return the latest snapshot; an older one while another thread takes long to read it."""
+    def current(self, *pictures: int | str) -> Snapshot:
+        """Return the latest snapshot; an older one while another thread takes long to read it.
+
+        Pictures are ids or names that it has if the collection has them, also if they have just been added.
+        """
         if self.snapshot is None:
             self.refresh()
         elif self._refreshing.acquire(timeout=_REFRESH_TIMEOUT):
@@ -60,6 +65,8 @@ class LiveSnapshot:
             finally:
                 self._refreshing.release()
         assert self.snapshot is not None
+        if any(self.snapshot.find_row(picture) is None for picture in pictures):
+            self.refresh()
         return self.snapshot
 
     def refresh(self) -> None:
@@ -87,7 +94,7 @@ class LiveSnapshot:
                 yield store
         except CollectionError:
             self.refresh()
-            self.current().row_of(picture)
+            self.current(picture).row_of(picture)
             raise
         finally:
             if store is not None:
@@ -99,8 +106,11 @@ class LiveSnapshot:
             if version == self._version and self.snapshot is not None:
                 return
             previous = self.snapshot
+            assert self._watcher is not None
+            judged = change_log.counter(self._watcher, change_log.JUDGED)
             same_connection = self._version is not None and version[0] == self._version[0]
-            self.snapshot = take_snapshot(self._directory, previous, changed=same_connection)
+            changed = same_connection and judged == self._judged
+            self.snapshot, self._judged = take_snapshot(self._directory, previous, changed=changed), judged
         if previous is not None and previous.header.fingerprint != self.snapshot.header.fingerprint:
             self._take_idle(None)  # they would read other features
         self._version = version

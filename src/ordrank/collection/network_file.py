@@ -49,6 +49,11 @@ class FinetunedNetwork:
         if name != _name_of(sha256):
             raise _damaged(directory, name, "its content does not match its checksum")
         self._network = OnnxNetwork(directory / name, device)
+        if APPEARANCE not in self._network.metadata:
+            raise CollectionError(
+                f"{directory / name} was made by an older version of ordrank; go back to the features before with "
+                f"`ordrank finetune {directory} --undo`, and fine-tune again"
+            )
         try:
             appearance = json.loads(self._network.metadata[APPEARANCE])
             features, self.weight = str(appearance["features"]), float(appearance["weight"])

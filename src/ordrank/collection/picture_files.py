@@ -29,12 +29,12 @@ class PictureFiles:
 
     def sha256(self, picture: int) -> str:
         """Return the SHA-256 of a picture's content."""
-        snapshot = self._live.current()
+        snapshot = self._live.current(picture)
         return content_sha256(snapshot.images.sha256[snapshot.row_of(picture)])
 
     def thumbnail(self, picture: int) -> bytes:
         """Return a picture as a JPEG of at most 256 pixels in width and height."""
-        self._live.current().row_of(picture)
+        self._live.current(picture).row_of(picture)
         with self._live.reading(picture) as store:
             return store.thumbnails([picture])[0]
 
@@ -45,7 +45,7 @@ class PictureFiles:
         """
         from ordrank.collection.originals import large_version
 
-        self._live.current().row_of(picture)
+        self._live.current(picture).row_of(picture)
         with self._live.reading(picture) as store:
             (row,) = store.rows([picture])
         return large_version(self._directory, row, side, large_lock)
@@ -54,8 +54,8 @@ class PictureFiles:
         """Yield a ZIP file with the files of pictures, in parts; those that are gone are listed in it."""
         from ordrank.collection.originals import zip_originals
 
-        snapshot = self._live.current()
-        ids = [int(snapshot.images.ids[snapshot.row_of(picture)]) for picture in pictures]
+        snapshot = self._live.current(*pictures)
+        ids = [int(snapshot.images.ids[snapshot.row_of(picture)]) for picture in dict.fromkeys(pictures)]
         with read_store(self._directory) as store:
             rows = store.rows(ids)
         return zip_originals(self._directory, rows)

@@ -9,16 +9,27 @@ from pathlib import Path
 from ordrank.collection.access import write_store
 from ordrank.collection.added_files import delete_files
 from ordrank.collection.reports import RemovalReport
+from ordrank.collection.snapshot import unknown_picture
 from ordrank.collection.store import Store
 from ordrank.errors import InputError
 
 _WILDCARDS = "*?["
 
 
-def remove_pictures(directory: Path, patterns: Sequence[str]) -> RemovalReport:
+# Seconds to wait for another writer, as one that adds a picture.
+_TIMEOUT = 2.0
+
+
+def remove_pictures(directory: Path, pictures: Sequence[str | int]) -> RemovalReport:
     """Remove pictures, all that are named or none; see :meth:`Collection.remove`."""
-    with write_store(directory) as store:
-        names = _matching(store, patterns)
+    with write_store(directory, timeout=_TIMEOUT) as store:
+        present = store.named_grades()
+        unknown = [picture for picture in pictures if isinstance(picture, int) and picture not in present]
+        if unknown:
+            raise unknown_picture(unknown[0])
+        patterns = [picture for picture in pictures if isinstance(picture, str)]
+        numbers = (picture for picture in pictures if isinstance(picture, int))
+        names = list(dict.fromkeys([*_matching(store, patterns), *(present[number][0] for number in numbers)]))
         rows = [row for row in map(store.find, names) if row is not None]
         store.remove(names)
         delete_files(directory, rows)

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.model_file import Model
-from ordrank.collection.types import COVERAGE, GradeProbability, RankedPicture, RankRequest, RankResult
+from ordrank.collection.types import (
+    COVERAGE,
+    EmbeddedBatch,
+    GradeProbability,
+    RankedPicture,
+    RankRequest,
+    RankResult,
+)
 from ordrank.errors import CollectionError
 from ordrank.estimators._defaults import DEFAULTS
 from ordrank.metrics import nearest_label
@@ -307,6 +314,12 @@ def split_held_out(
     order = np.where(known, held_out[:, :n_order], vectors[:, :n_order])
     without = np.hstack([order, vectors[:, n_order:]]).astype(np.float32)
     return without, held_out[:, n_order:].astype(np.float64) if held_out.shape[1] > n_order else None
+
+
+def estimate_new(estimator: GradeEstimator | None, vectors: NDArray[np.floating]) -> EmbeddedBatch:
+    """Return the embeddings (n, s + d) of new pictures with their estimates; NaN without pictures that vote."""
+    estimates = np.full((len(vectors), 3), np.nan) if estimator is None else estimator.estimate(vectors).columns()
+    return EmbeddedBatch(vectors, estimates)
 
 
 def build_index(embeddings: Embeddings, model: Model) -> InMemoryIndex:

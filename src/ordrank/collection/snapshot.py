@@ -141,8 +141,6 @@ class Snapshot:
         Of the database file it was read from.
     implied : ndarray of shape (n,)
         Grades that comparisons implied at the last training; NaN for others. They vote where none is given.
-    judged : int
-        Comparisons and confirmations by then, which it does not contain.
     """
 
     header: Header
@@ -156,7 +154,6 @@ class Snapshot:
     serial: int
     inode: int
     implied: FloatArray
-    judged: int
 
     @cached_property
     def values(self) -> FloatArray:
@@ -222,6 +219,11 @@ class Snapshot:
         return self.model
 
     @property
+    def has_votes(self) -> bool:
+        """Whether a picture has a grade to vote with, given or implied."""
+        return not (np.isnan(self.grades) & np.isnan(self.implied)).all()
+
+    @property
     def searcher(self) -> Searcher:
         """Searcher of the embeddings in memory. Raise CollectionError if there are none."""
         _ = self.trained_model
@@ -243,9 +245,13 @@ class Snapshot:
             _ = self.space.positions
         return self.header.model
 
+    def find_row(self, picture: int | str) -> int | None:
+        """Return the row of a picture by id or name, if there is one."""
+        return self.images.by_name.get(picture) if isinstance(picture, str) else self.images.row(picture)
+
     def row_of(self, picture: int | str) -> int:
         """Return the row of a picture by id or name. Raise UnknownError if there is none."""
-        row = self.images.by_name.get(picture) if isinstance(picture, str) else self.images.row(picture)
+        row = self.find_row(picture)
         if row is None:
             raise unknown_picture(picture)
         return row
@@ -333,11 +339,9 @@ def take_snapshot(
         if previous is not None and previous.inode == inode:
             changes = store.changes_since(previous.serial)
             if changes:
-                return replace(previous.with_changes(changes, store.serial), judged=store.judged)
+                return previous.with_changes(changes, store.serial)
             if changes is not None and not changed:
                 return previous
-            if changes is not None and store.judged != previous.judged:
-                return replace(previous, judged=store.judged)
         columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 11
         ids, names, sha256, widths, heights, times, *numbers, groups = columns
         texts, integers = (names, sha256), (ids, widths, heights, times)
@@ -360,7 +364,6 @@ def take_snapshot(
             store.serial,
             inode,
             store.with_implied(images.ids, np.full(len(images.ids), np.nan)),
-            store.judged,
         )
 
 

@@ -169,6 +169,11 @@ class Store:
         numbers = table[:, 0].astype(np.int64)
         return Embeddings(numbers, self.with_implied(numbers, table[:, 1]), table[:, 2], vectors)
 
+    def has_votes(self) -> bool:
+        """Return whether a picture has a grade to vote with, given or implied."""
+        graded = self._connection.execute("SELECT 1 FROM pictures WHERE grade IS NOT NULL").fetchone()
+        return graded is not None or bool(self.implied_grades())
+
     def with_implied(self, ids: IntArray, grades: FloatArray) -> FloatArray:
         """Return the grades (n,) of pictures, and for NaN those that comparisons implied at the last training."""
         implied = self.implied_grades()
@@ -254,11 +259,6 @@ class Store:
         """Return all comparisons of two pictures, in the order of time."""
         return judgements.comparisons(self._connection)
 
-    @property
-    def judged(self) -> int:
-        """Number of comparisons and confirmations that were recorded or withdrawn."""
-        return change_log.counter(self._connection, change_log.JUDGED)
-
     def implied_grades(self) -> dict[int, float]:
         """Return the grades that comparisons implied at the last training, by id; not those given since."""
         return judgements.implied_grades(self.note(judgements.IMPLIED))
@@ -300,8 +300,9 @@ class Store:
     def set_grades(self, grades: Mapping[str, float]) -> None:
         """Set grades by name."""
         with self.transaction() as cursor:
-            change_log.remember_grades(cursor, [(grade, name) for name, grade in grades.items()])
-            judgements.forget_gradings(cursor, grades)
+            pairs = [(grade, name) for name, grade in grades.items()]
+            change_log.remember_grades(cursor, pairs)
+            judgements.forget_gradings(cursor, pairs)
             cursor.executemany(
                 "UPDATE pictures SET grade = ? WHERE name = ? AND grade IS NOT ?",
                 [(grade, name, grade) for name, grade in grades.items()],
@@ -312,30 +313,32 @@ class Store:
         with self.transaction() as cursor:
             cursor.executemany("UPDATE pictures SET subject = ? WHERE name = ?", [(g, n) for n, g in groups.items()])
 
-    def give_grades(self, pictures: Sequence[int], grade: float | None, grader: str = UNNAMED) -> None:
+    def give_grades(
+        self, pictures: Sequence[int], grade: float | None, grader: str = UNNAMED, key: str | None = None
+    ) -> None:
         """Record or withdraw the grade that someone gave pictures, all or none; UnknownError if one is missing."""
         with self.transaction(counted=False) as cursor:
-            missing = judgements.give_grades(cursor, pictures, grader, grade)
+            missing = judgements.give_grades(cursor, pictures, grader, grade, key)
             if missing is not None:
                 raise UnknownError(f"the collection has no picture with the id {missing}")
 
-    def undo_grades(self, grader: str = UNNAMED) -> list[int]:
-        """Undo the last change by a grader, of one grade or of several at once, and return the ids of the pictures.
-
-        Raise InputError if a picture has got another grade since.
-        """
+    def undo_grades(self, grader: str = UNNAMED, key: str | None = None) -> list[int]:
+        """Undo the change by a grader with a key, else the last, and return the ids of the pictures."""
         with self.transaction(counted=False) as cursor:
-            return judgements.undo_last(cursor, grader)
+            return judgements.undo_grades(cursor, grader, key)
 
     def update_consensus(self) -> None:
         """Set the grades of pictures with several graders by the reliability of these."""
         with self.transaction() as cursor:
             judgements.update_consensus(cursor)
 
-    def confirm_grade(self, picture: int, *, is_confirmed: bool) -> None:
-        """Record, or forget, that someone has looked at the grade of a picture again and kept it."""
+    def confirm_grade(self, picture: int, grade: float | None) -> None:
+        """Record that someone has looked at the grade of a picture again and kept it, or with None forget it."""
         with self.transaction(counted=False) as cursor:
-            (judgements.confirm_grade if is_confirmed else judgements.withdraw_confirmation)(cursor, picture)
+            if grade is None:
+                judgements.withdraw_confirmation(cursor, picture)
+            else:
+                judgements.confirm_grade(cursor, picture, grade)
             change_log.count_judgement(cursor)
 
     def put_comparison(self, first: int, second: int, outcome: int, grader: str = UNNAMED) -> None:

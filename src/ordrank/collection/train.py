@@ -26,7 +26,14 @@ from ordrank.collection.model_file import (
     serialize_model,
 )
 from ordrank.collection.projection import Projection, fit_projection
-from ordrank.collection.search import GradeEstimator, Groups, build_index, distance_to_nearest, split_held_out
+from ordrank.collection.search import (
+    GradeEstimator,
+    Groups,
+    build_index,
+    distance_to_nearest,
+    estimate_new,
+    split_held_out,
+)
 from ordrank.collection.store import Store
 from ordrank.collection.types import EmbeddedBatch
 from ordrank.estimators import OrdinalMetric, OrdinalRanker
@@ -114,14 +121,14 @@ def fit_ranker(X: NDArray[np.float32], grades: FloatArray, groups: IntArray | No
 
 def picture_embedder(store: Store) -> EmbedPictures:
     """Return the function that embeds new pictures and estimates their grades by the graded pictures of the store."""
-    model = current_model(store.directory, store.header)
-    estimator = GradeEstimator(build_index(store.embeddings(), model), model)
+    model, embeddings = current_model(store.directory, store.header), store.embeddings()
+    nobody_votes = np.isnan(embeddings.grades).all()
+    estimator = None if nobody_votes else GradeEstimator(build_index(embeddings, model), model)
 
     def embed(pictures: Sequence[ReadPicture], grades: Mapping[str, float]) -> EmbeddedBatch:
         if not pictures:
             return EmbeddedBatch(np.empty((0, 0), dtype=np.float32), np.empty((0, 3)))
-        vectors = model.embed(np.stack([picture.features for picture in pictures]))
-        return EmbeddedBatch(vectors, estimator.estimate(vectors).columns())
+        return estimate_new(estimator, model.embed(np.stack([picture.features for picture in pictures])))
 
     return embed
 

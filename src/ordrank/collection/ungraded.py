@@ -10,12 +10,11 @@ from typing import TypedDict
 
 from ordrank._protocols import Progress, no_progress
 from ordrank.collection.access import write_store
-from ordrank.collection.database import is_collection
 from ordrank.collection.feature_selection import AUTO, select_features
-from ordrank.collection.fit import check_apart, check_dimension
+from ordrank.collection.fit import check_apart, check_dimension, check_order, existing
 from ordrank.collection.ingest.grades_csv import parse_order
 from ordrank.collection.ingest.image_folder import list_pictures
-from ordrank.collection.ingest.importing import check_report, import_pictures
+from ordrank.collection.ingest.importing import check_report, extractor_of, import_pictures
 from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.reports import ImportReport
 from ordrank.collection.types import Header
@@ -46,17 +45,24 @@ def create_ungraded(
     progress: Progress = no_progress,
 ) -> ImportReport:
     """Create a collection without grades and without a model; see :meth:`Collection.create_ungraded`."""
-    if is_collection(directory):
-        raise CollectionError(f"{directory} is a collection already; add pictures to it with `ordrank add`")
     check_apart(Path(images), directory)
     listing, read = list_pictures(Path(images)), partial(read_pictures, n_jobs=n_jobs)
     names = None if order is None else parse_order(order)
-    if features is None or features == AUTO:
-        found = select_features([], {}, {}, read, device=device, progress=progress).extractor
+    header, _ = existing(directory)
+    if header is not None and header.model is not None:
+        raise CollectionError(f"{directory} is trained already; add pictures to it with `ordrank add`")
+    if header is not None:
+        check_order(names, header, directory)
+    named = None if features is None or features == AUTO else find_extractor(features, device=device)
+    if header is not None and (named is None or named.fingerprint == header.fingerprint):
+        extractor = extractor_of(directory, header, device=device)
+    elif header is not None:
+        raise CollectionError(f"{directory} holds features of {header.extractor}; other ones need another directory")
     else:
-        found = find_extractor(features, device=device)
-    extractor = check_dimension(found)
-    with write_store(directory, Header("", "", 0, names).with_features(extractor)) as store:
+        found = named or select_features([], {}, {}, read, device=device, progress=progress).extractor
+        extractor = check_dimension(found)
+        header = Header("", "", 0, names).with_features(extractor)
+    with write_store(directory, header) as store:
         report = import_pictures(store, listing, extractor, {}, read, progress)
         check_report(report, n_pictures=len(store), strict=strict)
     return report

@@ -28,6 +28,7 @@ _TIES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _USUAL_NOISE, _LOG_DEVIATION = 0.1, log(4.0)
 _MAX_SAMPLES = 200  # that hyperparameters are selected with: each candidate is a fit, cubic in the samples
 _MIN_GAIN = 1e-3
+_MAX_STEPS = 1e7  # of a scale, beyond which rounding errors exceed a step
 _CERTAIN = 1.0364  # standard deviations: the order of two samples is certain to 0.85
 
 
@@ -131,7 +132,13 @@ def graded_model(labels: FloatArray, estimates: FloatArray, features: FloatArray
         Without the own grade of a sample; NaN if there is none.
     features : ndarray of shape (n, d), optional
     """
-    centre, step = float(labels[0] + labels[-1]) / 2, grade_step(labels)
+    step = grade_step(labels)
+    if labels[-1] / step - labels[0] / step > _MAX_STEPS:
+        raise InputError(
+            f"pictures cannot be compared on a scale from {labels[0]:g} to {labels[-1]:g} in steps of {step:g}; "
+            "correct the grade that is far from the others"
+        )
+    centre = float(labels[0] + labels[-1]) / 2
     scale = float(labels[-1] - labels[0] + step) / sqrt(12)  # if all positions are equally frequent
     slope = np.where(np.isnan(estimates), 0.0, estimates - centre)
     shared = np.column_stack([np.full(len(slope), scale / 2), slope])

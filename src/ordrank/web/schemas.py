@@ -52,6 +52,9 @@ class RequestBody(BaseModel):
 
 
 PictureIds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_ID)]], Field(min_length=1, max_length=MAX_PICTURES)]
+Key = Annotated[
+    str | None, Field(max_length=64, description="A name for this change: it is not made again, and can be undone.")
+]
 Grader = Annotated[str | None, Field(max_length=100, description="Name of the person who says so.")]
 
 
@@ -61,6 +64,7 @@ class GradeBody(RequestBody):
     grade: Annotated[str | None, Field(max_length=200)]
     grader: Grader = None
     accept_new: Annotated[bool, Field(description="Accept a grade that is not on the scale.")] = False
+    key: Key = None
 
 
 class GradesBody(GradeBody):
@@ -70,15 +74,17 @@ class GradesBody(GradeBody):
 
 
 class UndoBody(RequestBody):
-    """Whose last change to undo."""
+    """Whose change to undo: that with a key, else the last."""
 
     grader: Grader = None
+    key: Key = None
 
 
 class ConfirmationBody(RequestBody):
     """Whether someone has looked at the grade of a picture and kept it."""
 
     confirmed: bool
+    grade: Annotated[str | None, Field(max_length=200, description="The grade that was looked at.")] = None
 
 
 class SelectionBody(RequestBody):

@@ -37,11 +37,12 @@ def import_pictures(
     read: Reader,
     progress: Progress,
     embed: EmbedPictures | None = None,
+    *,
+    replace_same_name: bool = True,
 ) -> ImportReport:
     """Read the pictures of a listing that are new or have changed, and add them with their grades.
 
-    With ``embed`` they are added to a trained collection: they are embedded at once and do not replace pictures of the
-    same name from elsewhere.
+    With ``embed`` they are embedded at once. ``replace_same_name`` is that of :func:`add_rows`.
     """
     stamps = store.stamps()
     files = [found for found in listing.files if not _is_unchanged(found, stamps)]
@@ -57,7 +58,9 @@ def import_pictures(
         pictures = [item for item in batch if isinstance(item, ReadPicture)]
         bad += [item for item in batch if isinstance(item, BadPicture)]
         embedded = None if embed is None else embed(pictures, grades)
-        bad += add_rows(store, pictures, paths, grades, embedded, outdated=outdated, replace_same_name=embed is None)
+        bad += add_rows(
+            store, pictures, paths, grades, embedded, outdated=outdated, replace_same_name=replace_same_name
+        )
         done += len(batch)
         progress(stage, done, len(files))
     unusable = len(bad) - len(listing.bad)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, MutableSet, Sequence
 from pathlib import Path
 
 from ordrank.collection import change_log, judgements, staged_features
-from ordrank.collection.database import as_text, encode_vector, path_exists, put_embedding
+from ordrank.collection.database import as_text, encode_vector, is_own_path, path_exists, put_embedding
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.store import Store
 from ordrank.collection.types import BadPicture, EmbeddedBatch
@@ -20,7 +20,7 @@ _REPLACE = (
     "estimate = NULL, lowest = NULL, highest = NULL WHERE id = ?"
 )
 _MOVE = "UPDATE pictures SET path = ?, size = ?, mtime_ns = ?, grade = ? WHERE id = ?"
-_INSERT = "INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)"
+_INSERT = "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)"
 
 
 def add_rows(
@@ -50,7 +50,8 @@ def add_rows(
         Names that will be added again because their files have changed: their old content makes no other picture a
         duplicate. Names that are added are removed from it.
     replace_same_name : bool
-        Whether a picture may replace one of the same name whose file is elsewhere and still exists.
+        Whether a picture may replace one of the same name whose file is elsewhere and still exists; never one whose
+        file is in the directory of the collection.
 
     Returns
     -------
@@ -63,7 +64,7 @@ def add_rows(
         for i, picture in enumerate(pictures):
             outdated.discard(picture.name)
             path = as_text(str(paths[picture.name]))
-            problem = None if replace_same_name else _name_conflict(store, picture, path)
+            problem = _name_conflict(store, picture, path, replace_same_name=replace_same_name)
             problem = problem or _duplicate(store, cursor, picture, grades, outdated)
             if problem is not None:
                 bad.append(problem)
@@ -74,13 +75,14 @@ def add_rows(
     return bad
 
 
-def _name_conflict(store: Store, picture: ReadPicture, path: str) -> BadPicture | None:
+def _name_conflict(store: Store, picture: ReadPicture, path: str, *, replace_same_name: bool) -> BadPicture | None:
     """Return why a picture cannot have its name: another one has it, whose file is elsewhere and still exists."""
     known = store.find(picture.name)
     if (
         known is None
         or known.path == path
         or known.sha256 == picture.sha256
+        or (replace_same_name and not is_own_path(known.path))
         or not path_exists(store.directory, known.path)
     ):
         return None
@@ -108,6 +110,7 @@ def _duplicate(
         return None
     cursor.execute("DELETE FROM pictures WHERE name = ?", (picture.name,))  # its file no longer holds that picture
     change_log.forget_removed(cursor)
+    judgements.forget_implied(cursor)
     given, held = grades.get(picture.name), grades.get(same_content.name, same_content.grade)
     same = f"has the same content as {same_content.name!r}"
     if given is not None and held is None:
@@ -128,20 +131,22 @@ def _insert(store: Store, cursor: sqlite3.Cursor, picture: ReadPicture, path: st
     known = store.find(picture.name)
     columns = (path, picture.sha256, picture.size, picture.mtime_ns, picture.width, picture.height)
     if known is None:
-        cursor.execute(_INSERT, (picture.name, *columns, grade))
-        row = cursor.lastrowid
-        assert row is not None
+        row = change_log.new_id(cursor)
+        cursor.execute(_INSERT, (row, picture.name, *columns, grade))
     else:
-        if grade is not None:
-            judgements.forget_gradings(cursor, [picture.name])
         row, grade = known.id, known.grade if grade is None else grade
         if grade is not None:
             change_log.remember_grades(cursor, [(grade, picture.name)])
+            judgements.forget_gradings(cursor, [(grade, picture.name)])
         if known.sha256 == picture.sha256:
-            cursor.execute(_MOVE, (path, picture.size, picture.mtime_ns, grade, row))
+            file = (path, picture.size, picture.mtime_ns)
+            if is_own_path(known.path) and path_exists(store.directory, known.path):  # this is a copy of its file
+                file = (known.path, known.size, known.mtime_ns)
+            cursor.execute(_MOVE, (*file, grade, row))
             return row
         cursor.execute(_REPLACE, (*columns, grade, row))
         cursor.execute("DELETE FROM embeddings WHERE id = ?", (row,))
+        judgements.forget_implied(cursor, row)
         staged_features.forget(cursor, row)
     change_log.remember_added(cursor, row)
     cursor.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (row, encode_vector(picture.features)))

@@ -121,7 +121,7 @@ async def set_grade(request: Request, collection: OpenCollection, picture: Pictu
     """Set the grade of a picture; it is on disk when the response is sent."""
     body = await read_json(request, GradeBody)
     labeling, allow_new = collection.labeling, body.accept_new
-    grade = partial(labeling.grade, [picture], body.grade, grader=body.grader, allow_new=allow_new)
+    grade = partial(labeling.grade, [picture], body.grade, grader=body.grader, allow_new=allow_new, key=body.key)
     (graded,) = await anyio.to_thread.run_sync(grade, limiter=request.app.state.writing)
     return json_response(graded)
 
@@ -142,7 +142,7 @@ def grades(collection: OpenCollection, picture: PictureId) -> Response:
 async def confirm(request: Request, collection: OpenCollection, picture: PictureId) -> Response:
     """Record that the grade of a picture was looked at and kept: it is not suspected again."""
     body = await read_json(request, ConfirmationBody)
-    set_confirmed = partial(collection.labeling.confirm, picture, is_confirmed=body.confirmed)
+    set_confirmed = partial(collection.labeling.confirm, picture, body.grade, is_confirmed=body.confirmed)
     return json_response(await anyio.to_thread.run_sync(set_confirmed, limiter=request.app.state.writing))
 
 

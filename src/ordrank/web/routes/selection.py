@@ -33,7 +33,7 @@ async def set_grades(request: Request, collection: OpenCollection) -> Response:
     """Set the same grade of several pictures, all or none."""
     body = await read_json(request, GradesBody)
     labeling, allow_new = collection.labeling, body.accept_new
-    grade = partial(labeling.grade, body.pictures, body.grade, grader=body.grader, allow_new=allow_new)
+    grade = partial(labeling.grade, body.pictures, body.grade, grader=body.grader, allow_new=allow_new, key=body.key)
     return json_response(await anyio.to_thread.run_sync(grade, limiter=request.app.state.writing))
 
 
@@ -45,9 +45,9 @@ async def set_grades(request: Request, collection: OpenCollection) -> Response:
     openapi_extra=json_body(UndoBody),
 )
 async def undo(request: Request, collection: OpenCollection) -> Response:
-    """Undo the last change of grades by a person; return the pictures, none if there is nothing to undo."""
+    """Undo a change of grades by a person; return the pictures, none if there is nothing to undo."""
     body = await read_json(request, UndoBody)
-    undo = partial(collection.labeling.undo, grader=body.grader)
+    undo = partial(collection.labeling.undo, grader=body.grader, key=body.key)
     return json_response(await anyio.to_thread.run_sync(undo, limiter=request.app.state.writing))
 
 
@@ -63,7 +63,7 @@ async def remove(request: Request, collection: OpenCollection) -> Response:
     body = await read_json(request, SelectionBody)
 
     def remove() -> RemovalReport:
-        report = collection.remove([collection.picture(picture).name for picture in body.pictures])
+        report = collection.remove(body.pictures)
         collection.refresh()
         return report
 
