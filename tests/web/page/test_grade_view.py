@@ -1,58 +1,33 @@
 """Grading one picture after another by key and mouse, in Chromium with a real server."""
 
-import shutil
-import signal
+import re
 
 import pytest
 
 from ordrank import Collection
-from tests.collection.pictures import column
 from tests.web.conftest import wait_until
 from tests.web.page.conftest import N_PICTURES
+from tests.web.page.grade_mode import (
+    ALL,
+    BY_NAME,
+    GRADE,
+    buttons,
+    names_without_grade,
+    open_ungraded,
+    pressed,
+    sorted_names,
+    title,
+    wait_for_grade,
+    wait_for_picture,
+)
 from tests.web.page.locators import change_summary, expect, wait_for_all_pictures
 
-GRADE = "#view=grade"
-BY_NAME = """localStorage.setItem("ordrank order", '"ungraded"')"""
-ALL = """localStorage.setItem("ordrank order", '"all"')"""
 N_UNGRADED = len(range(0, N_PICTURES, 4))
-
-
-def title(page):
-    return page.locator("#grade-title")
-
-
-def buttons(page):
-    return page.locator("#grade-buttons button")
-
-
-def pressed(page):
-    return page.locator("#grade-buttons [aria-pressed=true] bdi")
-
-
-def names_without_grade(page, url):
-    pictures = page.request.get(f"{url}api/v1/pictures?given=false&sort=name&limit=200").json()["items"]
-    return [picture["name"] for picture in pictures]
-
-
-def stored_grade(page, url, name):
-    pictures = page.request.get(f"{url}api/v1/pictures?limit=200").json()["items"]
-    return next(picture["grade"] for picture in pictures if picture["name"] == name)
-
-
-def wait_for_grade(page, url, name, grade):
-    wait_until(lambda: stored_grade(page, url, name) == grade)
-
-
-def wait_for_picture(page, name):
-    expect(title(page)).to_have_text(name)
 
 
 @pytest.fixture
 def opened(writable_url, visit):
-    """The mode with the first picture without a grade, and the names of these pictures in order."""
-    page = visit(writable_url, GRADE, script=BY_NAME)
-    names = names_without_grade(page, writable_url)
-    wait_for_picture(page, names[0])
+    page, names = open_ungraded(visit, writable_url)
     return page, writable_url, names
 
 
@@ -227,15 +202,11 @@ def test_all_pictures_in_turn_and_the_end_of_them(writable_url, visit):
     wait_for_picture(page, sorted_names(page, writable_url)[0])
 
 
-def sorted_names(page, url):
-    pictures = page.request.get(f"{url}api/v1/pictures?sort=name&limit=200").json()["items"]
-    return [picture["name"] for picture in pictures]
-
-
 def test_a_click_or_a_key_shows_the_full_size(opened):
     page, _, names = opened
     stage = page.locator("#grade-stage")
     expect(stage.locator("img")).to_be_visible()
+    wait_until(lambda: stage.locator("img").bounding_box())  # none while the thumbnail is replaced
     fitting = stage.locator("img").bounding_box()["width"]
     stage.click(position={"x": 400, "y": 300})
     expect(stage).to_be_focused()
@@ -269,7 +240,7 @@ def test_a_collection_without_grades_asks_for_the_scale_first(visit, serve, fold
     page.errors.allow_status(409)  # no suggestions without a model
     expect(page.get_by_role("heading", name="Which grades do the pictures get?")).to_be_visible()
     page.get_by_role("button", name="1 – 5").click()
-    expect(title(page)).not_to_have_text("Grade")
+    wait_for_picture(page, re.compile("png"))
     expect(buttons(page).locator("bdi")).to_have_text(list("12345"))
     for grade in "1315":
         before = title(page).inner_text()
@@ -286,88 +257,43 @@ def test_a_collection_without_grades_asks_for_the_scale_first(visit, serve, fold
     page.wait_for_load_state("networkidle")
 
 
-def test_a_busy_collection_makes_grades_wait(opened):
-    page, url, names = opened
-    page.errors.allow_status(409)
-    refused = []
-
-    def refuse(route):
-        refused.append(route)
-        if len(refused) > 2:
-            return route.continue_()
-        message = "pictures are being imported; try again in a while"
-        return route.fulfill(status=409, json={"error": {"code": "busy", "message": message}})
-
-    page.route("**/api/v1/pictures/*/grade", refuse)
-    page.keyboard.press("1")
+def test_a_double_click_grades_one_picture(opened):
+    page, _, names = opened
+    buttons(page).nth(1).dblclick()
     wait_for_picture(page, names[1])
-    expect(page.locator("#unsent")).to_contain_text("1 change not stored yet. Pictures are being imported")
-    wait_for_grade(page, url, names[0], "1")
-    expect(page.locator("#unsent")).to_be_hidden()
-
-
-def test_unsent_grades_survive_a_reload(opened):
-    page, url, names = opened
-    page.errors.allow_lost_connections()
-    page.errors.allowed.append("net::ERR_FAILED")
-    page.route("**/api/v1/pictures/*/grade", lambda route: route.abort())
-    for i, grade in enumerate("210"):
-        page.keyboard.press(grade)
-        wait_for_picture(page, names[i + 1])
-    page.keyboard.press("u")
+    expect(page.locator("#grade-counts")).to_contain_text("1 graded in this session")
+    page.keyboard.press("s")
     wait_for_picture(page, names[2])
-    expect(page.locator("#unsent")).to_contain_text("2 changes not stored yet. The server does not respond")
-    page.unroute_all()
-    page.reload()
-    wait_for_grade(page, url, names[0], "2")
-    wait_for_grade(page, url, names[1], "1")
-    assert stored_grade(page, url, names[2]) is None
-    expect(page.locator("#unsent")).to_be_hidden()
 
 
-def test_nothing_is_lost_when_the_server_is_killed(visit, serve, folder, tmp_path):
-    """Grade all pictures by key, as fast as they appear, and kill the server with SIGKILL half-way."""
-    collection = shutil.copytree(folder / "Redness", tmp_path / "Redness")
-    server = serve(collection)
-    url = f"{server.url}/"
-    page = visit(url, GRADE, script=ALL)
-    page.errors.allow_lost_connections()
-    names = sorted_names(page, url)
-    expected = {}
-    for i, name in enumerate(names):
+def test_an_answer_for_another_order_is_ignored(writable_url, visit):
+    page = visit(writable_url)
+    wait_for_all_pictures(page)
+    names, held = names_without_grade(page, writable_url), []
+    page.route(re.compile("/api/v1/(suggestions|pictures)\\?"), held.append)
+    page.goto(writable_url + GRADE)
+    expect(title(page)).to_have_text("Loading…")
+    page.locator("#grade-order").select_option("ungraded")
+    wait_until(lambda: page.wait_for_timeout(20) or len(held) == 2)
+    held[0].fulfill(json={"items": [], "total": 0})
+    page.wait_for_timeout(100)
+    expect(title(page)).to_have_text("Loading…")
+    expect(page.get_by_text("No more pictures in this order.")).to_be_hidden()
+    held[1].continue_()
+    wait_for_picture(page, names[0])
+    page.unroute_all(behavior="ignoreErrors")
+
+
+def test_the_list_is_not_read_again_at_each_picture_near_its_end(writable_url, visit):
+    page, requested = visit(writable_url, "", script=ALL), []
+    wait_for_all_pictures(page)
+    page.on("request", lambda request: "/api/v1/pictures?" in request.url and requested.append(request.url))
+    page.goto(writable_url + GRADE)
+    for name in sorted_names(page, writable_url):
         wait_for_picture(page, name)
-        expected[name] = float(i % 3)
-        page.keyboard.press(str(i % 3))
-        if i == N_PICTURES * 3 // 4:  # after the second page of the list has arrived
-            page.wait_for_load_state("networkidle")
-            server.end(signal.SIGKILL)
-    expect(page.locator("#unsent")).to_contain_text("The server does not respond")
-    serve(collection, port=server.port)
-    expect(page.locator("#unsent")).to_be_hidden()
-    wait_until(lambda: page.evaluate("localStorage.getItem('ordrank unsent Redness')") is None)
-    page.wait_for_load_state("networkidle")
-    assert column(collection, "grade") == expected
-
-
-def test_an_undo_whose_response_is_lost_is_not_repeated(opened):
-    page, url, names = opened
-    for i, grade in enumerate("12"):
-        page.keyboard.press(grade)
-        wait_for_picture(page, names[i + 1])
-    wait_for_grade(page, url, names[1], "2")
-    page.errors.allowed.append("net::ERR_FAILED")
-
-    def lose(route):
-        route.fetch()
-        route.abort()
-
-    page.route("**/api/v1/grades/undo", lose)
-    page.keyboard.press("u")
-    wait_for_picture(page, names[1])
-    wait_for_grade(page, url, names[1], None)
-    expect(page.locator("#unsent")).to_be_hidden()
-    wait_until(lambda: page.evaluate("localStorage.getItem('ordrank unsent Redness')") is None)
-    assert stored_grade(page, url, names[0]) == "1"
+        page.keyboard.press("ArrowRight")
+    expect(title(page)).to_have_text("All done")
+    assert len(requested) <= 4  # two pages, their end while there are some pictures left, and again at the last one
 
 
 def test_a_read_only_page_offers_no_grading(visit, serve, folder):

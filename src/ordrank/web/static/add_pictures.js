@@ -81,35 +81,37 @@ export class AddDialog {
         else known += 1;
       } catch (error) {
         if (signal.aborted) break;
-        if (!(error instanceof ApiError) || [0, 401, 403].includes(error.status)) {
+        if (!(error instanceof ApiError) || [0, 401, 403, 503].includes(error.status)) {
           lost = error; // the next ones would fail too
           break;
         }
         errors.push({ name: file.name, message: error.message });
       }
     }
-    if (added.length) await this.onAdded(added);
-    this.report({ added, known, errors, left: files.length - added.length - known - errors.length, lost });
+    if (added.length) await this.onAdded(added).catch((error) => (lost ??= error));
+    this.report({ added, known, errors, left: files.slice(added.length + known + errors.length), lost });
   }
 
-  /** Say what was added, and what was not. */
+  /** Say what was added, and what was not; offer to send what is left. */
   report({ added, known, errors, left, lost }) {
     const title = `${added.length ? count(added.length) : "No"} ${added.length === 1 ? "picture" : "pictures"} added`;
     const sentences = [];
     if (known)
       sentences.push(`${counted(known, "picture")} ${known === 1 ? "was" : "were"} in the collection already.`);
-    if (left) sentences.push(`${counted(left, "picture")} ${left === 1 ? "was" : "were"} not sent.`);
+    if (left.length)
+      sentences.push(`${counted(left.length, "picture")} ${left.length === 1 ? "was" : "were"} not sent.`);
     if (lost) sentences.push(lost.message);
     const list = errors.map(({ name, message }) =>
       el("li", {}, isolated(name), el("span", { class: "muted" }, message)),
     );
+    const goOn = el("button", { type: "button", onclick: () => this.add(left) }, "Send the rest");
     const show = el("a", { class: "button primary", href: NEWEST, onclick: () => this.dialog.close() }, "Show them");
     this.fill(
       title,
       sentences.length ? el("p", {}, sentences.join(" ")) : "",
       list.length ? el("h3", {}, "Not added") : "",
       list.length ? el("ul", { class: "adding-errors", tabindex: "0", "aria-label": "Not added" }, ...list) : "",
-      el("div", { class: "links" }, added.length ? show : "", this.closeButton("Close")),
+      el("div", { class: "links" }, added.length ? show : "", left.length ? goOn : "", this.closeButton("Close")),
     );
     announce(
       [`${title}.`, ...sentences, list.length ? `${counted(list.length, "picture")} could not be added.` : ""].join(

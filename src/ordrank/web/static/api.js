@@ -103,14 +103,23 @@ export const thumbnail = (kind, id) =>
 export const sendJson = (method, path, body) =>
   json(apiUrl(path), { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
+let lastKeyTime = 0;
+
+/** A name for a change, by which the server knows it again and undoes it; those of a page sort by time. */
+export function newKey() {
+  lastKeyTime = Math.max(Date.now(), lastKeyTime + 1);
+  return `${lastKeyTime.toString(36)}-${Math.random().toString(36).slice(2)}`;
+}
+
 /**
  * @param {number} id
  * @param {string|null} grade null withdraws it
- * @param {{grader?: string|null, acceptNew?: boolean}} [options] acceptNew: also a grade that is not on the scale
+ * @param {{grader: string|null, key: string, acceptNew?: boolean}} options acceptNew: also a grade that is not on the
+ *   scale
  * @returns {Promise<Picture>}
  */
-export const putGrade = (id, grade, { grader = null, acceptNew = false } = {}) =>
-  sendJson("PUT", `pictures/${id}/grade`, { grade, grader, accept_new: acceptNew });
+export const putGrade = (id, grade, { grader, key, acceptNew = false }) =>
+  sendJson("PUT", `pictures/${id}/grade`, { grade, grader, accept_new: acceptNew, key });
 
 /** Send a picture, receive JSON. @param {string} path @param {File} file @param {AbortSignal} [signal] @returns {Promise<any>} */
 export const sendFile = (path, file, signal) =>

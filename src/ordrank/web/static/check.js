@@ -1,6 +1,6 @@
 /** The check of the collection: grades that may be wrong, near copies, pictures unlike the others, and advice. */
 
-import { getDoctorReport } from "./api.js";
+import { ApiError, getDoctorReport } from "./api.js";
 import { listenToCheckKeys } from "./check_keys.js";
 import { byId, count, counted, el, isolated, percent, visuallyHidden } from "./dom.js";
 import { gradeForm } from "./grading.js";
@@ -195,7 +195,10 @@ export class Check {
     };
     const confirm = (isConfirmed) =>
       attempt(async () => {
-        await putConfirmation(id, isConfirmed);
+        await putConfirmation(id, isConfirmed, grade).catch(async (error) => {
+          if (error instanceof ApiError && error.status === 409) await this.refresh(); // it has another grade by now
+          throw error;
+        });
         const undo = el("button", { type: "button", class: "link-button", onclick: () => confirm(false) }, "Undo");
         form.querySelector(".form-status").replaceChildren(...(isConfirmed ? [`Kept: grade ${grade}. `, undo] : []));
         row.classList.remove("corrected"); // after Undo

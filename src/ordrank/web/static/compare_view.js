@@ -148,11 +148,12 @@ export class CompareView {
 
   /** Withdraw the last comparison and ask again. */
   undo() {
+    if (this.moving) return announce("The next pair is loading. Undo when it is there.");
     const last = this.history.pop();
-    if (!last || this.moving) return announce("There is nothing to undo on this page.");
+    if (!last) return announce("There is nothing to undo on this page.");
     const { key, pair, change } = last;
-    if (!this.outbox.withdraw(key)) this.outbox.put({ ...change, outcome: null });
-    if (this.pair) this.ready.unshift(this.pair);
+    this.outbox.put({ ...change, outcome: null, undoes: key });
+    if (this.pair && this.pair !== pair) this.ready.unshift(this.pair);
     this.pair = pair;
     this.render();
     announce(`Undone: ${pair.first.name} and ${pair.second.name}.`);
@@ -190,12 +191,14 @@ export class CompareView {
 
   listen() {
     const answer = (outcome) => () => attempt(() => this.answer(outcome));
+    // The second click of a double click would be about the next pair.
+    const click = (outcome) => (event) => event.detail <= 1 && answer(outcome)();
     const next = () => attempt(() => this.advance());
     const undo = () => this.undo();
     const buttons = {
-      "compare-choose-first": answer(1),
-      "compare-choose-second": answer(-1),
-      "compare-equal": answer(0),
+      "compare-choose-first": click(1),
+      "compare-choose-second": click(-1),
+      "compare-equal": click(0),
       "compare-skip": next,
       "compare-undo": undo,
       "compare-keys": () => showKeys(KEYS),

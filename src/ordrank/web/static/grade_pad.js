@@ -45,7 +45,8 @@ export class GradePad {
       const key = this.keys[i];
       const state = { "data-grade": grade, "aria-pressed": "false", "aria-keyshortcuts": key };
       const hint = key ? keyHint(key.toUpperCase()) : "";
-      const onclick = () => this.onGrade(grade);
+      // The second click of a double click would grade the next picture.
+      const onclick = ({ detail }) => detail <= 1 && this.onGrade(grade);
       return el("button", { type: "button", ...state, onclick }, dot(palette.cssOf(grade)), isolated(grade), hint);
     });
     const content = JSON.stringify([grades, buttons.map((button) => button.firstChild.style.background)]);

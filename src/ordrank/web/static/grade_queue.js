@@ -30,9 +30,11 @@ export class GradeQueue {
     /** @type {Item[]} */
     this.items = [];
     this.at = -1;
-    /** Pictures in the order that match now. */
-    this.total = 0;
     this.renewals = 0;
+    /** Whether the last fetch found nothing new. */
+    this.atEnd = false;
+    /** How many more the list had than are known when it was read in vain, for grades that are not stored yet. */
+    this.surplus = 0;
   }
 
   /** The picture on the screen. @returns {Item|null} */
@@ -45,13 +47,17 @@ export class GradeQueue {
     return this.items.slice(this.at + 1, this.at + 1 + n).map(({ picture }) => picture);
   }
 
-  /** Go to the next picture, fetching more if none is known; return whether there is one. */
-  async forward() {
+  /** Fetch more pictures if the next one is not known. */
+  async load() {
     if (this.at + 1 >= this.items.length) await this.fetch();
+  }
+
+  /** Go to the next picture, or behind the last one. */
+  step() {
     if (this.at < this.items.length) this.at += 1;
     const ahead = ORDERS[this.order].list ? AHEAD : SUGGESTED_AHEAD;
-    if (this.items.length - this.at <= ahead) this.fetch().catch(() => {}); // tried again when it is needed
-    return this.current !== null;
+    if (this.items.length - this.at > ahead || this.atEnd) return;
+    this.fetch().catch(() => {}); // tried again when it is needed
   }
 
   /** Go to the picture before; return whether there is one. */
@@ -79,13 +85,8 @@ export class GradeQueue {
     this.items.length = Math.min(this.items.length, this.at + 1);
     this.renewals += 1;
     this.fetching = null;
-  }
-
-  /** Begin again with all pictures that match now. */
-  restart() {
-    this.items = [];
-    this.at = -1;
-    this.renew();
+    this.atEnd = false;
+    this.surplus = 0;
   }
 
   /** Fetch pictures that were not shown yet, if there are any; once at a time. */
@@ -99,28 +100,49 @@ export class GradeQueue {
   async fetchNew() {
     const { list } = ORDERS[this.order];
     const { renewals } = this;
-    const add = (items) => {
-      if (renewals !== this.renewals) return true;
-      const known = new Set(this.items.map(({ picture }) => picture.id));
-      const found = items.filter(({ picture }) => !known.has(picture.id));
-      this.items.push(...found);
-      return found.length > 0;
-    };
-    if (!list) {
-      const limit = Math.min(SUGGESTIONS + this.skipped, MOST_SUGGESTIONS);
-      const { items, total } = await getSuggestions(limit, grader());
-      this.total = total;
-      add(items);
-      return;
-    }
-    // Graded pictures leave the list, so that others move up; a second turn finds what was missed for that.
-    for (const begin of new Set([list.given === false ? this.skipped : this.items.length, 0])) {
-      for (let offset = begin, total = Infinity; offset < total; offset += PAGE_SIZE) {
+    const isOutdated = () => renewals !== this.renewals;
+    const items = await (list ? this.listed(list, isOutdated) : this.suggested());
+    if (isOutdated()) return;
+    this.atEnd = !items.length;
+    this.items.push(...items);
+  }
+
+  async suggested() {
+    const limit = Math.min(SUGGESTIONS + this.skipped, MOST_SUGGESTIONS);
+    return this.unknown((await getSuggestions(limit, grader())).items);
+  }
+
+  /**
+   * The next pictures of a list; none at its end.
+   * @param {Record<string, unknown>} list
+   * @param {() => boolean} isOutdated whether nobody waits for them any more
+   * @returns {Promise<Item[]>}
+   */
+  async listed(list, isOutdated) {
+    const known = list.given === false ? this.skipped : this.items.length; // graded pictures leave the list
+    let surplus = 0;
+    const search = async (begin) => {
+      for (let offset = begin, total = Infinity; offset < total && !isOutdated(); offset += PAGE_SIZE) {
         const page = await getPictures({ ...list, offset, limit: PAGE_SIZE });
-        total = this.total = page.total;
-        if (add(page.items.map((picture) => ({ picture, explanation: "" })))) return;
+        total = page.total;
+        surplus = total - known;
+        const found = this.unknown(page.items.map((picture) => ({ picture, explanation: "" })));
+        if (found.length) return found;
       }
-    }
+      return [];
+    };
+    const next = await search(known);
+    if (next.length) return next;
+    // Pictures that were added, or lost their grades, may be before the known ones; a long list is not read in vain.
+    const missed = known > 0 && surplus > this.surplus ? await search(0) : [];
+    this.surplus = missed.length ? 0 : surplus;
+    return missed;
+  }
+
+  /** Those that are not in the queue. @param {Item[]} items */
+  unknown(items) {
+    const known = new Set(this.items.map(({ picture }) => picture.id));
+    return items.filter(({ picture }) => !known.has(picture.id));
   }
 
   /** How many of the pictures have no grade. */

@@ -2,7 +2,7 @@
 
 import { ApiError, getPicture } from "./api.js";
 import { askToKeep } from "./dialog.js";
-import { byId, el, isolated } from "./dom.js";
+import { byId, counted, el, isolated } from "./dom.js";
 import { GradePad } from "./grade_pad.js";
 import { GradeProgress } from "./grade_progress.js";
 import { GradeQueue, ORDERS, reasonOf } from "./grade_queue.js";
@@ -35,7 +35,7 @@ export class GradeView {
    * @param {import("./palette.js").Palette} options.palette
    * @param {import("./api.js").Collection} options.collection
    * @param {import("./outbox.js").Outbox} options.outbox
-   * @param {(picture: Picture) => void} options.onUndone called when a change of an earlier page was undone
+   * @param {(pictures: Picture[]) => void} options.onUndone called when a change of an earlier page was undone
    */
   constructor({ palette, collection, outbox, onUndone }) {
     Object.assign(this, { palette, collection, outbox, onUndone });
@@ -46,6 +46,10 @@ export class GradeView {
     this.progress = new GradeProgress(collection);
     /** Changes of this page. @type {{key: string, item: import("./grade_queue.js").Item, change: any}[]} */
     this.history = [];
+    /** The way to the next picture, while it is loaded; another object for each. @type {object|null} */
+    this.moving = null;
+    /** Whether the next picture could not be loaded. */
+    this.stalled = false;
     this.queue = new GradeQueue(remembered("order", "suggested"));
     this.listen();
   }
@@ -65,7 +69,9 @@ export class GradeView {
     this.refresh();
     this.progress.plot();
     this.queue.renew();
-    if (!this.queue.current) return this.forward();
+    const { isLoading } = this;
+    this.stay(); // what is on its way has the former order
+    if (isLoading || !this.queue.current) return this.forward();
     this.render();
     const picture = await getPicture(this.queue.current.picture.id); // its estimate may be another
     if (!this.outbox.concerns(picture.id)) this.replace(picture);
@@ -93,28 +99,43 @@ export class GradeView {
 
   async forward() {
     if (this.moving) return;
-    this.moving = this.stalled = true;
+    const { queue } = this;
+    const move = (this.moving = {});
+    this.stalled = false;
+    if (!queue.current && this.active) this.render(); // says that it loads
     try {
-      await this.queue.forward().catch((error) => this.fallBack(error));
-      this.stalled = false;
-    } finally {
-      this.moving = false;
+      await queue.load().catch((error) => this.fallBack(error, move));
+    } catch (error) {
+      if (this.moving !== move) return;
+      this.moving = null;
+      this.stalled = true;
+      if (this.active) this.describe();
+      throw error;
     }
+    if (this.moving !== move) return; // the user went elsewhere, or chose another order
+    this.moving = null;
+    queue.step();
     if (this.active) this.render();
   }
 
-  /** Without suggestions, pictures come by name. @param {Error} error */
-  async fallBack(error) {
+  /** Do not go to the next picture when it is loaded. */
+  stay() {
+    this.moving = null;
+    this.stalled = false;
+  }
+
+  /** Without suggestions, pictures come by name. @param {Error} error @param {object} move that needs one of them */
+  async fallBack(error, move) {
     const isMissing = error instanceof ApiError && [404, 409].includes(error.status);
-    if (this.queue.order !== "suggested" || !isMissing) throw error;
+    if (this.moving !== move || this.queue.order !== "suggested" || !isMissing) throw error;
     this.queue.order = byId("grade-order").value = "ungraded";
-    await this.queue.forward();
+    await this.queue.load();
   }
 
   /** Show the present picture. */
   render() {
     const item = this.queue.current;
-    byId("grade-done").hidden = item !== null;
+    byId("grade-done").hidden = item !== null || this.isLoading;
     for (const id of ["grade-zoom", "grade-skip", "grade-estimate-toggle"]) byId(id).hidden = item === null;
     byId("grade-buttons").inert = byId("grade-other").inert = item === null;
     if (item) {
@@ -125,10 +146,16 @@ export class GradeView {
     this.describe();
   }
 
+  /** Whether it is not known yet if there is another picture. */
+  get isLoading() {
+    return this.moving !== null || this.stalled;
+  }
+
   /** Describe the present picture in words. */
   describe() {
     const { picture } = this.queue.current ?? { picture: null };
-    byId("grade-title").replaceChildren(picture ? isolated(picture.name) : "All done");
+    const otherwise = this.stalled ? "No picture could be loaded" : this.moving ? "Loading…" : "All done";
+    byId("grade-title").replaceChildren(picture ? isolated(picture.name) : otherwise);
     this.pad.mark(picture?.grade ?? null);
     const other = picture?.grade && !this.pad.grades.includes(picture.grade);
     byId("grade-number").placeholder = other ? picture.grade : "";
@@ -181,7 +208,8 @@ export class GradeView {
     if (!last) return attempt(() => this.undoEarlier());
     const { key, item, change } = last;
     const { picture } = item;
-    if (!this.outbox.withdraw(key)) this.outbox.put({ ...change, kind: "undo" });
+    this.outbox.put({ ...change, kind: "undo", undoes: key });
+    this.stay();
     this.progress.count({ ...picture, grade: change.grade }, picture.grade, { undone: true });
     this.queue.visit(item);
     this.queue.replace(picture);
@@ -191,23 +219,25 @@ export class GradeView {
 
   /** Undo a change that was not made on this page. */
   async undoEarlier() {
-    const [picture] = this.outbox.waiting ? [] : await postUndo(grader());
-    if (!picture) return announce("There is nothing to undo.");
+    const pictures = this.outbox.waiting ? [] : await postUndo(grader(), null);
+    if (!pictures.length) return announce("There is nothing to undo.");
+    const [picture] = pictures; // of several that were graded together
+    this.stay();
     this.queue.visit({ picture, explanation: "" });
-    this.queue.replace(picture);
+    for (const one of pictures) this.queue.replace(one);
     this.render();
-    announce(`Undone: ${picture.name}.`);
-    this.onUndone(picture);
+    announce(`Undone: ${pictures.length === 1 ? picture.name : counted(pictures.length, "picture")}.`);
+    this.onUndone(pictures);
   }
 
   /** Show again a picture whose change was not stored. @param {import("./outbox.js").Change} change */
-  discard({ kind, picture: id }) {
-    if (kind === "comparison") return;
-    const found = this.history.findIndex(({ item }) => item.picture.id === id);
-    if (found < 0) return;
+  discard({ key: discarded }) {
+    const found = this.history.findIndex(({ key }) => key === discarded);
+    if (found < 0) return; // undone, or of another page
     const [{ item, change }] = this.history.splice(found, 1);
     const { picture } = item;
     this.progress.count({ ...picture, grade: change.grade }, picture.grade, { undone: true });
+    this.stay();
     this.queue.visit(item);
     this.queue.replace(picture);
     if (this.active) this.render();
@@ -224,7 +254,9 @@ export class GradeView {
   }
 
   back() {
-    if (this.queue.back()) this.render();
+    if (!this.queue.back()) return;
+    this.stay();
+    this.render();
   }
 
   toggleEstimate() {
@@ -233,8 +265,10 @@ export class GradeView {
     this.showEstimate();
   }
 
-  restart() {
-    this.queue.restart();
+  /** Begin with the first picture of an order. @param {keyof typeof ORDERS} order */
+  restart(order) {
+    this.queue = new GradeQueue(order);
+    this.stay();
     return this.forward();
   }
 
@@ -250,7 +284,7 @@ export class GradeView {
       "grade-estimate-toggle": () => this.toggleEstimate(),
       "grade-zoom": () => stage.zoom(),
       "grade-keys": () => showKeys(KEYS),
-      "grade-restart": () => attempt(() => this.restart()),
+      "grade-restart": () => attempt(() => this.restart(this.queue.order)),
     };
     for (const [id, action] of Object.entries(buttons)) byId(id).addEventListener("click", action);
     releaseButtons(byId("grade-work"), byId("grade-title"));
@@ -258,8 +292,7 @@ export class GradeView {
     order.replaceChildren(...Object.entries(ORDERS).map(([value, { label }]) => el("option", { value }, label)));
     order.addEventListener("change", () => {
       remember("order", order.value);
-      this.queue = new GradeQueue(order.value);
-      attempt(() => this.forward());
+      attempt(() => this.restart(order.value));
     });
     byId("grade-grader").addEventListener("input", ({ target }) => remember("grader", target.value));
     const held = { ArrowLeft: () => this.back(), ArrowRight: next }; // repeated while the key is down

@@ -1,8 +1,9 @@
 /** The form that sets, corrects or removes the grade of a picture, with undo. */
 
-import { ApiError, putGrade } from "./api.js";
+import { ApiError, getPicture, newKey, putGrade } from "./api.js";
 import { askToKeep } from "./dialog.js";
 import { el, visuallyHidden } from "./dom.js";
+import { postUndo } from "./labeling_api.js";
 import { clearError, showError } from "./notices.js";
 import { grader } from "./settings.js";
 
@@ -37,17 +38,17 @@ export function gradeForm(
     field.value = proposed(picture) ?? "";
     remove.hidden = picture.grade === null;
   };
-  const put = async (grade, { undoable = true } = {}) => {
-    if (save.ariaDisabled) return;
-    const before = picture.grade;
+  /** Change the picture and show it; `send` returns null if it is to stay as it is. Return whether it was changed. */
+  const change = async (send) => {
+    if (save.ariaDisabled) return false;
     save.ariaDisabled = "true"; // disabled, it would lose the focus
     try {
-      const changed = await putOrAsk(picture.id, grade);
-      if (changed === null) return; // the input stays
+      const changed = await send();
+      if (changed === null) return false; // the input stays
       picture = changed;
     } catch (error) {
       showError(error);
-      return;
+      return false;
     } finally {
       save.ariaDisabled = null;
     }
@@ -55,10 +56,18 @@ export function gradeForm(
     refresh();
     onSaved(picture);
     if (status.contains(document.activeElement)) field.focus(); // the button Undo goes
-    const onclick = () => put(before, { undoable: false });
-    const undo = el("button", { type: "button", class: "link-button", onclick }, "Undo");
-    const text = picture.grade === null ? "Saved: no grade." : `Saved: grade ${picture.grade}.`;
-    status.replaceChildren(text, " ", undoable && before !== picture.grade ? undo : "");
+    return true;
+  };
+  const say = (done, ...children) =>
+    status.replaceChildren(`${done}: ${picture.grade === null ? "no grade" : `grade ${picture.grade}`}.`, ...children);
+  const undo = async (saved) => {
+    if (await change(() => undoGrade(picture.id, saved))) say("Undone");
+  };
+  const put = async (grade) => {
+    const saved = { grader: grader(), key: newKey() };
+    if (!(await change(() => putOrAsk(picture.id, grade, saved)))) return;
+    const onclick = () => undo(saved);
+    say("Saved", " ", el("button", { type: "button", class: "link-button", onclick }, "Undo"));
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -76,16 +85,27 @@ export function gradeForm(
  * Set a grade; ask before keeping one that is not on the scale.
  * @param {number} id
  * @param {string|null} grade
+ * @param {{grader: string|null, key: string}} options
  * @returns {Promise<import("./api.js").Picture|null>} null: not to be kept
  */
-export async function putOrAsk(id, grade) {
+async function putOrAsk(id, grade, options) {
   try {
-    return await putGrade(id, grade, { grader: grader() });
+    return await putGrade(id, grade, options);
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "new_grade") throw error;
     if (!(await askToKeep(error.message))) return null;
-    return putGrade(id, grade, { grader: grader(), acceptNew: true });
+    return putGrade(id, grade, { ...options, acceptNew: true });
   }
+}
+
+/**
+ * Undo a change, and nothing that was changed since.
+ * @param {number} id
+ * @param {{grader: string|null, key: string}} change
+ */
+async function undoGrade(id, { grader, key }) {
+  const [undone] = await postUndo(grader, key);
+  return undone ?? getPicture(id); // was undone already
 }
 
 /** Any number, with the known grades as suggestions. @param {string} id @param {import("./api.js").Grade[]} grades */

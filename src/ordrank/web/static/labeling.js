@@ -1,6 +1,6 @@
 /** What people say about pictures, connected: the modes that take it, what is sent, and what is not sent yet. */
 
-import { ApiError } from "./api.js";
+import { ApiError, getPicture } from "./api.js";
 import { CompareView } from "./compare_view.js";
 import { askToKeep } from "./dialog.js";
 import { byId, capitalized, counted } from "./dom.js";
@@ -50,10 +50,12 @@ export function connectLabeling({ palette, collection, isTraining, onStored }) {
       return isKept;
     },
     onRejected: (change, error) => {
+      const { kind, name, picture } = change;
       grade.discard(change);
       keep([]);
-      const message = `${change.name} could not be changed: ${error.message.replace(/\.$/, "")}.`;
-      showError(new ApiError(400, message));
+      if (kind === "undo") attempt(async () => keep([await getPicture(picture)])); // which is shown without the change
+      const lost = kind === "undo" ? `The grade of ${name} could not be undone` : `${name} could not be changed`;
+      showError(new ApiError(400, `${lost}: ${error.message.replace(/\.$/, "")}.`));
     },
     onState: () => showUnsent(outbox, isTraining()),
   });
@@ -61,7 +63,7 @@ export function connectLabeling({ palette, collection, isTraining, onStored }) {
     palette,
     collection,
     outbox,
-    onUndone: (picture) => keep([picture]),
+    onUndone: keep,
   });
   const compare = new CompareView({ palette, collection, outbox });
   return { outbox, grade, compare, graders: new GradersView({ collection, palette }) };
@@ -69,10 +71,12 @@ export function connectLabeling({ palette, collection, isTraining, onStored }) {
 
 /** Say how many changes the server has not acknowledged, and why. @param {Outbox} outbox @param {boolean} isTraining */
 function showUnsent(outbox, isTraining) {
-  const { waiting, problem, slow } = outbox;
+  const { waiting, problem, slow, isKept } = outbox;
   const shown = waiting > 0 && (problem !== null || slow);
   const bar = byId("unsent");
-  const kept = "This browser keeps them, also if you close the page, and sends them again until the server has them.";
+  const kept = isKept
+    ? "This browser keeps them, also if you close the page, and sends them again until the server has them."
+    : "This browser cannot keep them: leave the page open, it sends them again until the server has them.";
   const busy = isTraining ? "The training has to finish a step first." : "The server is busy.";
   const reason = problem ? `${capitalized(problem.message).replace(/\.$/, "")}. ${kept}` : busy;
   const text = shown ? `${counted(waiting, "change")} not stored yet. ${reason}` : "";

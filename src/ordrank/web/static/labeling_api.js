@@ -20,14 +20,22 @@ import { apiUrl, json, sendJson } from "./api.js";
 /** A large version of a picture. @param {number} id @param {number} side largest width and height in pixels */
 export const largePicture = (id, side) => apiUrl(`pictures/${id}/large`, { side });
 
-/** Undo the last change of grades by a grader. @param {string|null} grader @returns {Promise<Picture[]>} */
-export const postUndo = (grader) => sendJson("POST", "grades/undo", { grader });
+/**
+ * Undo a change of grades; twice does no harm.
+ * @param {string|null} grader who made it
+ * @param {string|null} key of the change; null: the last one of the grader
+ * @returns {Promise<Picture[]>} the pictures as they are now; none if nothing was undone
+ */
+export const postUndo = (grader, key) => sendJson("POST", "grades/undo", { grader, key });
 
-/** @param {number} id @param {boolean} confirmed @returns {Promise<Picture>} */
-export const putConfirmation = (id, confirmed) => sendJson("PUT", `pictures/${id}/confirmation`, { confirmed });
-
-/** @param {number} id @returns {Promise<GivenGrade[]>} */
-export const getGivenGrades = (id) => json(apiUrl(`pictures/${id}/grades`));
+/**
+ * @param {number} id
+ * @param {boolean} confirmed
+ * @param {string} grade that was seen
+ * @returns {Promise<Picture>}
+ */
+export const putConfirmation = (id, confirmed, grade) =>
+  sendJson("PUT", `pictures/${id}/confirmation`, { confirmed, grade });
 
 /**
  * @param {number} limit

@@ -18,11 +18,12 @@ export const MAX_PICTURES = 10_000;
  * Give all pictures the same grade; all or none.
  * @param {number[]} pictures
  * @param {string|null} grade null withdraws theirs
- * @param {{grader: string|null, acceptNew?: boolean}} options acceptNew: also a grade that is not on the scale
+ * @param {{grader: string|null, key: string, acceptNew?: boolean}} options acceptNew: also a grade that is not on the
+ *   scale
  * @returns {Promise<Picture[]>}
  */
-export const postGrades = (pictures, grade, { grader, acceptNew = false }) =>
-  sendJson("POST", "grades", { pictures, grade, grader, accept_new: acceptNew });
+export const postGrades = (pictures, grade, { grader, key, acceptNew = false }) =>
+  sendJson("POST", "grades", { pictures, grade, grader, accept_new: acceptNew, key });
 
 /** @param {number[]} pictures @returns {Promise<{removed: number, left: number}>} */
 export const postRemoval = (pictures) => sendJson("POST", "removals", { pictures });

@@ -14,6 +14,7 @@ import { Palette } from "./palette.js";
 import { ScrollMemory } from "./scroll_memory.js";
 import { listenToSearchBar } from "./search_bar.js";
 import { Selection } from "./selection.js";
+import { rememberedKeys, unsentOf } from "./settings.js";
 import { START, current, go, isRanking, moreLike, sameList } from "./state.js";
 import { TrainingBar } from "./training.js";
 
@@ -274,6 +275,8 @@ async function start() {
   const place = places.arrive();
   if (current().view === "browse" && !place) prefetch(firstPage(current()));
   await loadCollection();
+  const isUnsent = !collection.read_only && rememberedKeys(unsentOf(collection.name)).length > 0;
+  if (isUnsent) attempt(() => labeling.get()); // sends it, whatever becomes of the rest of the page
   section.addEventListener("toggle", () => {
     if (map.stale) attempt(() => map.load());
   });
@@ -282,8 +285,7 @@ async function start() {
   await show({ place });
   await firstImages();
   await map.load();
-  await labeling.get(); // sends what is not stored yet
-  await Promise.all([panel.get(), bar.get(), result.get()]);
+  await Promise.all([labeling.get(), panel.get(), bar.get(), result.get()]);
   if (!collection.read_only) await training.resume();
 }
 

@@ -1,8 +1,8 @@
 /** Grades and comparisons on their way to the server: kept in this browser until it has acknowledged them. */
 
-import { ApiError, getPicture, putGrade } from "./api.js";
-import { getGivenGrades, postComparison, postUndo } from "./labeling_api.js";
-import { remember, remembered } from "./settings.js";
+import { ApiError, getPicture, newKey, putGrade } from "./api.js";
+import { postComparison, postUndo } from "./labeling_api.js";
+import { remember, remembered, rememberedKeys, unsentOf } from "./settings.js";
 
 /**
  * @typedef {object} Change
@@ -11,11 +11,12 @@ import { remember, remembered } from "./settings.js";
  * @property {number} picture
  * @property {string} name of the picture
  * @property {string|null} grader
- * @property {string|null} [grade] the new grade, or the one that is undone
+ * @property {string|null} [grade] the new grade
  * @property {boolean} [acceptNew] also if it is not on the scale
  * @property {number} [second] the picture that `picture` is compared with
  * @property {1|-1|0|null} [outcome]
- * @property {boolean} [retried] the server may have it already
+ * @property {string} [undoes] key of the change that this one undoes
+ * @property {boolean} [begun] the server may have it already
  */
 
 const FIRST_DELAY = 400; // ms until a change is sent again
@@ -29,52 +30,49 @@ export class Outbox {
    * @param {(change: Change, result: any) => void} options.onSent
    * @param {(change: Change, reason: string) => Promise<boolean>} options.onNewGrade whether to keep the grade
    * @param {(change: Change, error: Error) => void} options.onRejected the change is lost, as it cannot be stored
-   * @param {() => void} options.onState called when `waiting`, `problem` or `slow` change
+   * @param {() => void} options.onState called when `waiting`, `problem`, `slow` or `isKept` change
    */
   constructor(options) {
     Object.assign(this, options);
     /** Why nothing is sent now. @type {Error|null} */
     this.problem = null;
     this.slow = false;
-    /** Used alone without a storage. @type {Change[]} */
-    this.changes = [];
+    /** Those that the storage of the browser does not take, by key. @type {Map<string, Change>} */
+    this.unkept = new Map();
+    /** Keys of changes that are certainly about the collection that the server has. @type {Set<string>} */
+    this.certain = new Set();
     window.addEventListener("storage", (event) => event.key?.startsWith("ordrank unsent") && this.onState());
     window.addEventListener("online", () => this.wake?.());
+    window.addEventListener("beforeunload", (event) => !this.isKept && event.preventDefault());
   }
 
   /** Send what an earlier page of this collection has left. @param {string} name of the collection */
   open(name) {
-    if (this.storage) return;
-    this.storage = `unsent ${name}`;
-    const { changes } = this;
-    this.isStored = true;
-    this.store([...this.read().map((change) => ({ ...change, retried: true })), ...changes]);
+    this.storage = unsentOf(name);
     this.run();
   }
 
   get waiting() {
-    return this.read().length;
+    return outstanding(this.read()).length;
+  }
+
+  /** Whether the changes survive the end of the page. */
+  get isKept() {
+    return this.unkept.size === 0;
   }
 
   /** Whether a change of a picture is not sent yet. @param {number} id */
   concerns(id) {
-    return this.read().some(({ picture }) => picture === id);
+    return outstanding(this.read()).some(({ picture }) => picture === id);
   }
 
   /** @param {Omit<Change, "key">} change @returns {string} its key */
   put(change) {
-    const key = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
-    this.store([...this.read(), { ...change, key }]);
+    const key = newKey();
+    if (!this.problem) this.certain.add(key);
+    this.store({ ...change, key });
     this.run();
     return key;
-  }
-
-  /** Forget a change that was not sent yet. @param {string} key @returns {boolean} whether it was not */
-  withdraw(key) {
-    const left = this.read().filter((change) => change.key !== key || change.retried || key === this.sending);
-    if (left.length === this.read().length) return false;
-    this.store(left);
-    return true;
   }
 
   /** Send everything, unless that is under way. */
@@ -82,7 +80,7 @@ export class Outbox {
     if (this.running) return;
     this.running = true;
     let delay = FIRST_DELAY;
-    while (this.waiting) {
+    while (this.read().length) {
       const sent = await inTurn(() => this.sendFirst());
       this.onState();
       if (sent) {
@@ -100,9 +98,8 @@ export class Outbox {
 
   /** Send the first change; return whether it is done with. */
   async sendFirst() {
-    const [change] = this.read();
-    if (!change) return true; // another tab has sent it
-    this.sending = change.key;
+    const change = this.takeFirst();
+    if (!change) return true; // undone, or sent by another tab
     const timer = setTimeout(() => {
       this.slow = true;
       this.onState();
@@ -110,6 +107,7 @@ export class Outbox {
     /** @type {() => void|Promise<void>} */
     let finish;
     try {
+      if (!this.certain.has(change.key)) await checkPicture(change);
       const result = await send(change);
       this.forget(change);
       this.problem = null;
@@ -119,46 +117,61 @@ export class Outbox {
     }
     clearTimeout(timer);
     this.slow = false;
-    this.sending = undefined;
     await finish();
     return this.problem === null;
   }
 
+  /** The first change to send, marked for all tabs; those that need not be sent are forgotten. */
+  takeFirst() {
+    const changes = this.read();
+    const left = outstanding(changes);
+    for (const change of changes) if (!left.includes(change)) this.forget(change);
+    if (!left.length) return undefined;
+    const first = { ...left[0], begun: true };
+    this.store(first);
+    return first;
+  }
+
   /** @param {Change} change @param {Error} error */
   async handle(change, error) {
-    const { status, code } = error instanceof ApiError ? error : { status: 0, code: undefined };
+    const code = error instanceof ApiError ? error.code : undefined;
     this.problem = null;
     if (code === "new_grade") {
-      if (await this.onNewGrade(change, error.message)) this.replace({ ...change, acceptNew: true });
+      if (await this.onNewGrade(change, error.message)) this.store({ ...change, acceptNew: true });
       else this.forget(change);
-    } else if (status === 400 || status === 404) {
+    } else if (isRejected(change, error)) {
       this.forget(change);
       this.onRejected(change, error);
     } else {
       this.problem = error;
-      this.replace({ ...change, retried: true });
+      this.certain.clear(); // another server may be there the next time
     }
   }
 
-  /** @param {Change} change */
-  forget(change) {
-    this.store(this.read().filter(({ key }) => key !== change.key));
-  }
-
-  /** @param {Change} change */
-  replace(change) {
-    this.store(this.read().map((other) => (other.key === change.key ? change : other)));
-  }
-
-  /** @returns {Change[]} */
+  /** All changes, also of other tabs, in the order in which they were made. @returns {Change[]} */
   read() {
-    return this.isStored ? remembered(this.storage, []) : this.changes;
+    const changes = new Map(this.unkept);
+    // Each is stored by itself: of two tabs that write one list at the same time, one would lose a change.
+    for (const key of this.storage ? rememberedKeys(this.storage) : []) {
+      const change = remembered(key);
+      if (change && !changes.has(change.key)) changes.set(change.key, change);
+    }
+    return [...changes.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 
-  /** @param {Change[]} changes */
-  store(changes) {
-    this.changes = changes;
-    this.isStored = Boolean(this.storage) && remember(this.storage, changes.length ? changes : null);
+  /** @param {Change} change */
+  store(change) {
+    const isKept = this.storage !== undefined && remember(this.storage + change.key, change);
+    if (isKept) this.unkept.delete(change.key);
+    else this.unkept.set(change.key, change);
+    this.onState();
+  }
+
+  /** @param {Change} change */
+  forget({ key }) {
+    this.unkept.delete(key);
+    this.certain.delete(key);
+    if (this.storage) remember(this.storage + key, null);
     this.onState();
   }
 }
@@ -166,20 +179,28 @@ export class Outbox {
 /** Do one thing at a time in all tabs of the page, where the browser allows to wait for the others. */
 const inTurn = (action) => (navigator.locks ? navigator.locks.request("ordrank outbox", action) : action());
 
+/** The changes without those that were undone before they were sent. @param {Change[]} changes */
+function outstanding(changes) {
+  const undone = new Set(changes.map(({ undoes }) => undoes));
+  const unsent = new Set(changes.filter(({ key, begun }) => !begun && undone.has(key)).map(({ key }) => key));
+  return changes.filter(({ key, undoes }) => !unsent.has(key) && !unsent.has(undoes));
+}
+
+/** Whether the server will never store a change. @param {Change} change @param {Error} error */
+function isRejected({ kind }, error) {
+  if (!(error instanceof ApiError)) return false;
+  return [400, 404].includes(error.status) || (kind === "undo" && error.code === "conflict");
+}
+
 /** @param {Change} change @returns {Promise<any>} */
-async function send(change) {
-  const { kind, picture, grade = null, second, outcome = null, grader, acceptNew } = change;
-  if (change.retried && !(await isOutstanding(change))) return null;
-  if (kind === "grade") return putGrade(picture, grade, { grader, acceptNew });
-  if (kind === "undo") return postUndo(grader);
+function send({ key, kind, picture, grade = null, second, outcome = null, undoes, grader, acceptNew }) {
+  if (kind === "grade") return putGrade(picture, grade, { grader, key, acceptNew });
+  if (kind === "undo") return postUndo(grader, undoes);
   return postComparison(picture, second, outcome, grader);
 }
 
-/** Whether a change that failed, or is from an earlier page, must be sent. @param {Change} change */
-async function isOutstanding({ kind, picture, name, grade, grader }) {
+/** Throw if the server has another collection of the same name by now. @param {Change} change */
+async function checkPicture({ picture, name }) {
   const found = await getPicture(picture);
   if (found.name !== name) throw new ApiError(404, "the collection has another picture in its place");
-  if (kind !== "undo") return true; // to say it twice does no harm
-  const given = (await getGivenGrades(picture)).find((one) => one.grader === (grader ?? ""))?.grade ?? null;
-  return given === grade || (given !== null && grade !== null && Number(given) === Number(grade));
 }

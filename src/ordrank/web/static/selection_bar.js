@@ -1,6 +1,6 @@
 /** The bar at the bottom with what can be done with the selected pictures. */
 
-import { ApiError } from "./api.js";
+import { ApiError, newKey } from "./api.js";
 import { ask, askToKeep } from "./dialog.js";
 import { byId, count, counted, el } from "./dom.js";
 import { loadModule } from "./lazy.js";
@@ -107,9 +107,10 @@ export class SelectionBar {
   async grade(grade, acceptNew = false) {
     clearError();
     const ids = [...this.selection.ids];
+    const change = { grader: grader(), key: newKey() };
     let pictures;
     try {
-      pictures = await postGrades(ids, grade, { grader: grader(), acceptNew });
+      pictures = await postGrades(ids, grade, { ...change, acceptNew });
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== "new_grade" || acceptNew) throw error;
       if (await askToKeep(error.message)) await this.grade(grade, true);
@@ -118,12 +119,22 @@ export class SelectionBar {
     await this.finish(
       `${counted(pictures.length, "picture")} graded ${grade}.`,
       () => this.onGraded(pictures),
-      async () => {
-        await this.onGraded(await postUndo(grader()));
-        this.say("The grades are as before.");
-      },
+      () => this.undo(change, pictures.length),
     );
     this.field.querySelector("input, select").value = "";
+  }
+
+  /**
+   * Undo the grades of several pictures, and say of how many.
+   * @param {{grader: string|null, key: string}} change
+   * @param {number} size number of pictures that got a grade
+   */
+  async undo({ grader, key }, size) {
+    clearError();
+    const pictures = await postUndo(grader, key);
+    await this.onGraded(pictures);
+    const of = pictures.length === size ? "" : `${count(pictures.length)} of `;
+    this.say(`Undone for ${of}${counted(size, "picture")}.`);
   }
 
   async remove() {

@@ -20,5 +20,18 @@ export function remember(key, value) {
   }
 }
 
+/** The keys that begin with a text. @param {string} beginning @returns {string[]} */
+export function rememberedKeys(beginning) {
+  try {
+    const keys = Object.keys(localStorage).filter((key) => key.startsWith(`ordrank ${beginning}`));
+    return keys.map((key) => key.slice("ordrank ".length));
+  } catch {
+    return []; // no storage
+  }
+}
+
+/** The beginning of the keys of changes that are not sent yet. @param {string} name of the collection */
+export const unsentOf = (name) => `unsent ${name}/`;
+
 /** The name of the person who grades; null: without a name. @returns {string|null} */
 export const grader = () => remembered("grader", "").trim() || null;

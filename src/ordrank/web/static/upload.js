@@ -12,6 +12,7 @@ export function listenForUploads({ onFile, onFiles }) {
   };
   listenForDrops((files, hasFolder) => (hasFolder ? onFiles(files) : receive(files)));
   document.addEventListener("paste", (event) => {
+    if (document.querySelector("dialog:modal")) return; // the page behind it would change unseen
     const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.startsWith("image/"));
     if (!files.length) return; // leave pasted text to the focused input
     event.preventDefault();
