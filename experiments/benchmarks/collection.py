@@ -18,7 +18,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from ordrank_experiments.commands import run_measured
 from ordrank_experiments.machine import describe_machine, print_document
 from PIL import Image
 
@@ -151,7 +151,7 @@ def memory(work: Path, n: int) -> dict[str, Any]:
     _copy_four_times(small, large)
     rows = []
     for folder, count in ((small, n), (large, 4 * n)):
-        peak = _peak_memory(fit_command(folder, work / f"memory-{time.time_ns()}"))
+        peak = run_measured(fit_command(folder, work / f"memory-{time.time_ns()}")).peak_bytes
         features = count * 150 * 4
         rows.append({"pictures": count, "peak_bytes": peak, "feature_matrix_bytes": features})
     beyond = [row["peak_bytes"] - row["feature_matrix_bytes"] for row in rows]
@@ -171,50 +171,6 @@ def _copy_four_times(small: Path, large: Path) -> None:
             (large / f"{copy}-{name}").write_bytes(content + bytes([copy]))
             grades.append(f"{copy}-{name},{grade}\n")
     large.with_suffix(".csv").write_text("".join(grades))
-
-
-def _peak_memory(command: Sequence[str]) -> int:
-    """Return the peak resident memory of a command and its descendants, shared pages counted once."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    peak, done = 0, threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not done.wait(0.05):
-            peak = max(peak, sum(map(_proportional_memory, _process_tree(process.pid))))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    code = process.wait()
-    done.set()
-    watcher.join()
-    if code:
-        raise SystemExit(f"{' '.join(command)} ended with {code}")
-    return peak
-
-
-def _process_tree(pid: int) -> list[int]:
-    """Return a process and its descendants."""
-    found, new = [pid], [pid]
-    while new:
-        children: list[int] = []
-        for parent in new:
-            for task in Path(f"/proc/{parent}/task").glob("*/children"):
-                try:
-                    children += map(int, task.read_text().split())
-                except OSError:
-                    continue  # the process has ended
-        found += children
-        new = children
-    return found
-
-
-def _proportional_memory(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:  # the process has ended
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
 def query(work: Path, n: int) -> dict[str, Any]:

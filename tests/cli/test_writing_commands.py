@@ -259,7 +259,11 @@ class TestAddAndRemove:
         done("remove", collection, "p100.png")
         found = document("info", collection)
         assert (found["added"], found["changed"], found["not_embedded"]) == (5, 1, 0)
-        assert "5 pictures added and 1 grade changed since" in " ".join(done("info", collection).split())
+        assert "5 pictures added, 1 grade changed since" in " ".join(done("info", collection).split())
+        done("remove", collection, "p000.png", "p001.png", "p101.png")  # the last one was never trained with
+        found = document("info", collection)
+        assert (found["added"], found["removed"], found["changed"]) == (4, 2, 0)
+        assert "4 pictures added, 2 pictures removed since" in " ".join(done("info", collection).split())
         done("fit", "--out", collection)
         assert "since;" not in done("info", collection)
 
@@ -296,7 +300,7 @@ class TestUngraded:
         assert "12 pictures added" in text
         assert "12 pictures without grades" in text
         assert "ordrank serve" in text
-        write_folder(tmp_path / "pictures", 13)
+        paint(0, 12).save(tmp_path / "pictures" / "p012.png")
         (tmp_path / "pictures" / "broken.png").write_bytes(b"no picture")
         found = document("fit", tmp_path / "pictures", "--out", tmp_path / "c", "--ungraded")
         assert (found["imported"]["read"], [bad["name"] for bad in found["imported"]["bad"]]) == (1, ["broken.png"])

@@ -143,7 +143,7 @@ class TestSwitching:
     def test_pictures_and_grades_may_be_given_at_the_same_time(self, trained, pictures):
         draw_files(pictures, range(60, 63))
         report = fit(pictures, trained, features="hog:16")
-        assert (report.imported.read, report.pictures) == (3, N_PICTURES + 3)
+        assert (report.imported.read, report.imported.reread, report.pictures) == (3, N_PICTURES, N_PICTURES + 3)
         assert info(trained).features == "hog:16"
 
     def test_a_missing_picture_is_named_and_nothing_changes(self, trained, pictures):

@@ -125,13 +125,16 @@ def _files(report: ImportReport) -> str:
     """Return what became of the files."""
     copies = sum(bad.duplicate_of is not None for bad in report.bad)
     parts = [f"{report.read} read", f"{report.known} known and unchanged"]
+    if report.reread:
+        parts.append(f"{report.reread} read again for other features")
     if copies:
         parts.append(pluralize(copies, "copy of another", "copies of others"))
     if len(report.bad) > copies:
         parts.append(f"{len(report.bad) - copies} could not be used")
     if report.ignored:
         parts.append(f"{report.ignored} ignored (no suffix of a picture)")
-    return ", ".join(parts) if any((report.read, report.known, report.bad, report.ignored)) else "none read"
+    counts = (report.read, report.known, report.reread, report.bad, report.ignored)
+    return ", ".join(parts) if any(counts) else "none read"
 
 
 def model_facts(model: Mapping[str, Any]) -> dict[str, str]:
@@ -371,7 +374,7 @@ def show_info(screen: Screen, info: Info) -> None:
         if info.balanced:
             facts["balanced"] = "every grade counts the same, however few pictures it has"
         facts["trained"] = info.fitted or ""
-        if info.added or info.changed:
+        if info.added or info.removed or info.changed:
             facts["not trained"] = _not_trained(info)
     facts["on disk"] = f"{info.bytes / 1e6:.1f} MB, format {info.format}"
     screen.facts(facts)
@@ -383,8 +386,10 @@ def _not_trained(info: Info) -> str:
     if info.not_embedded:
         added += f" ({info.not_embedded} not searchable yet)"
     changed = pluralize(info.changed, "grade changed", "grades changed")
-    parts = [text for text, count in ((added, info.added), (changed, info.changed)) if count]
-    return f"{' and '.join(parts)} since; `ordrank fit --out {info.directory}` learns from that"
+    removed = pluralize(info.removed, "picture removed", "pictures removed")
+    counts = ((added, info.added), (removed, info.removed), (changed, info.changed))
+    parts = [text for text, count in counts if count]
+    return f"{', '.join(parts)} since; `ordrank fit --out {info.directory}` learns from that"
 
 
 def _grades(screen: Screen, grades: Sequence[GradeCount]) -> str | Table:

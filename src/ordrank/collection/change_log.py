@@ -14,6 +14,7 @@ from typing import NamedTuple
 # Logged changes; a snapshot that has missed more is read again as a whole.
 MAX_LOGGED = 10_000
 SERIAL, CHANGED = "serial", "changed"
+REMOVED = "removed"  # pictures that the model was trained with
 JUDGED = "judged"  # comparisons and confirmations that were recorded: these change no picture
 LAST_ID = "last id"
 # ``trained``: grades that changed since the last training, as they were then. ``added``: pictures that were added or
@@ -105,9 +106,19 @@ def forget_training(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float | 
     """
     cursor.execute("DELETE FROM trained")
     cursor.execute("DELETE FROM added")
+    cursor.execute(_SET, (REMOVED, 0))
     current = dict(cursor.execute("SELECT id, grade FROM pictures"))
     changed = [(picture, grade) for picture, grade in grades if current[picture] != grade]
     cursor.executemany("INSERT INTO trained VALUES (?, ?)", changed)
+
+
+def count_removal(cursor: sqlite3.Cursor, names: Sequence[str]) -> None:
+    """Count pictures that are about to be removed, if the model was trained with them."""
+    statement = (
+        "SELECT count(*) FROM pictures WHERE name IN (SELECT value FROM json_each(?)) AND id NOT IN (SELECT id FROM added)"
+    )
+    (trained,) = cursor.execute(statement, (json.dumps(names),)).fetchone()
+    cursor.execute(_INCREMENT, (REMOVED, trained))
 
 
 def forget_removed(cursor: sqlite3.Cursor) -> None:

@@ -113,10 +113,10 @@ def fit_collection(
     else:
         selected = _other_features(directory, features, device, reader, progress)
     with write_store(directory, None if header else new) as store:
-        report, before = ImportReport(), store.named_grades()
+        report, before, reread = ImportReport(), store.named_grades(), 0
         if selected.extractor is not None and selected.extractor.fingerprint != store.header.fingerprint:
             with _training_imported(), reader() as read:
-                stage_features(store, selected.extractor, reuse(read, selected.read), progress)
+                reread = stage_features(store, selected.extractor, reuse(read, selected.read), progress)
             if store.header.model is None:
                 staged_features.adopt_untrained(store)
             elif listing.files:  # new pictures are added to features that are in use
@@ -127,7 +127,7 @@ def fit_collection(
                 store.set_extractor(extractor.name)
             with _training_imported(), reader() as read:
                 report = import_pictures(store, listing, extractor, grades, reuse(read, selected.read), progress)
-        report = replace(report, not_found=table.not_found)
+        report = replace(report, reread=reread, not_found=table.not_found)
         check_report(report, n_pictures=len(store), strict=strict)
         regraded = _grades_of_known(store, before, grades)
         imported = dict(store.named_grades().values())

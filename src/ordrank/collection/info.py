@@ -57,6 +57,7 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
             groups=store.count_groups(),
             changed=store.count_changed(),
             added=store.count_added(),
+            removed=store.count_removed(),
             not_embedded=not_embedded,
             bytes=sum(map(_size, directory.iterdir())),
         )

@@ -38,6 +38,8 @@ class ImportReport:
         Pictures of the collection that are not in the folder; they are kept.
     regraded : int
         Pictures that had another grade before.
+    reread : int
+        Pictures of the collection that were read again because it gets other features.
     not_found : tuple of str
         Names in skipped lines of the CSV file, whose pictures are missing.
     """
@@ -48,6 +50,7 @@ class ImportReport:
     ignored: int = 0
     missing: int = 0
     regraded: int = 0
+    reread: int = 0
     not_found: tuple[str, ...] = ()
 
 
@@ -186,11 +189,11 @@ class Info:
         Whether every grade had the same weight in it.
     groups : int
         Number of groups whose pictures are held out together; 0 if none are named.
-    changed, added : int
-        What waits for training: grades that have changed since, and pictures that were added since or whose files have
-        changed.
+    changed, added, removed : int
+        What waits for training: grades that have changed since, pictures that were added or whose files have changed,
+        and pictures that were removed.
     not_embedded : int
-        How many of the latter have no embedding yet, because a fit was interrupted.
+        How many of those that were added have no embedding yet, because a fit was interrupted.
     bytes : int
         Size on disk.
     """
@@ -211,6 +214,7 @@ class Info:
     groups: int
     changed: int
     added: int
+    removed: int
     not_embedded: int
     bytes: int
 

@@ -243,6 +243,10 @@ class Store:
         """Return the number of pictures whose grade is not the one that the model was trained with."""
         return change_log.counter(self._connection, change_log.CHANGED)
 
+    def count_removed(self) -> int:
+        """Return the number of pictures that the model was trained with and that were removed since."""
+        return change_log.counter(self._connection, change_log.REMOVED)
+
     def count_added(self) -> int:
         """Return the number of pictures that the model was not trained with."""
         return change_log.count_added(self._connection)
@@ -382,6 +386,7 @@ class Store:
     def remove(self, names: Sequence[str]) -> None:
         """Remove pictures by name."""
         with self.transaction() as cursor:
+            change_log.count_removal(cursor, names)
             cursor.executemany("DELETE FROM pictures WHERE name = ?", [(name,) for name in names])
             change_log.forget_removed(cursor)
             judgements.forget_implied(cursor)

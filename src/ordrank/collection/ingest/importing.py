@@ -67,10 +67,11 @@ def import_pictures(
     return ImportReport(len(files) - unusable, len(listing.files) - len(files), tuple(bad), listing.ignored)
 
 
-def stage_features(store: Store, extractor: Extractor, read: Reader, progress: Progress) -> None:
+def stage_features(store: Store, extractor: Extractor, read: Reader, progress: Progress) -> int:
     """Read all pictures of a collection again for the features of another extractor, which it is then trained on.
 
-    What an interrupted call has read is kept. Raise BadPicturesError if a picture cannot be read as it was.
+    What an interrupted call has read is kept. Return the number of pictures, however often they were read. Raise
+    BadPicturesError if a picture cannot be read as it was.
     """
     staged = staged_features.begin(store, extractor)
     rows = {row.name: row for row in store.rows() if row.id not in staged}
@@ -97,6 +98,7 @@ def stage_features(store: Store, extractor: Extractor, read: Reader, progress: P
             "pictures with `ordrank remove`",
             tuple(bad),
         )
+    return len(store)
 
 
 def check_report(report: ImportReport, *, n_pictures: int | None, strict: bool | None) -> None:
