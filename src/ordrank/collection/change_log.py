@@ -115,7 +115,8 @@ def forget_training(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float | 
 def count_removal(cursor: sqlite3.Cursor, names: Sequence[str]) -> None:
     """Count pictures that are about to be removed, if the model was trained with them."""
     statement = (
-        "SELECT count(*) FROM pictures WHERE name IN (SELECT value FROM json_each(?)) AND id NOT IN (SELECT id FROM added)"
+        "SELECT count(*) FROM pictures WHERE name IN (SELECT value FROM json_each(?)) "
+        "AND id NOT IN (SELECT id FROM added)"
     )
     (trained,) = cursor.execute(statement, (json.dumps(names),)).fetchone()
     cursor.execute(_INCREMENT, (REMOVED, trained))

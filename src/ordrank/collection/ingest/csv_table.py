@@ -72,7 +72,8 @@ def _check_header(file: Path, header: list[str], delimiter: str, columns: tuple[
         raise InputError(
             f"{file} has no column {' and no column '.join(map(repr, missing))}: its first line, split at "
             f"{DELIMITERS[delimiter]}s ({others} were tried too), names the columns {quoted_list(header)}. Name the "
-            "right ones with --file-column, --grade-column and --groups, or add a first line with names if there is none."
+            "right ones with --file-column, --grade-column and --groups, or add a first line with names if there is "
+            "none."
         )
     for column in columns:
         if header.count(column) > 1:
