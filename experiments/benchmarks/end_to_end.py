@@ -73,8 +73,8 @@ def make_environment(work: Path) -> tuple[list[str], list[str]]:
     """Install the package with the extra ``photos`` alone; return how it is called, and what is installed."""
     python = work / "environment" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", work / "environment"], check=True)
-    pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", f"{PROJECT}[photos]"], check=True)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--quiet", f"{PROJECT}[photos]"], check=True)
     listed = subprocess.run([*pip, "list", "--format", "json"], check=True, capture_output=True, text=True).stdout
     forbidden = work / "forbidden" / "torch"
     forbidden.mkdir(parents=True)

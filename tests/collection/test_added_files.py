@@ -125,8 +125,10 @@ class TestAdding:
         assert collection.picture(number).estimate is None
         draw(78).save(tmp_path / "b.png")
         assert collection.add(tmp_path / "b.png", n_jobs=1).read == 1
+        with pytest.raises(InputError):
+            collection.rank(number)
         collection.labeling.grade(graded, 1)
-        assert collection.rank(number).grade == "1"
+        assert collection.rank(number).hits[0].grade == "1"
 
     def test_a_crafted_path_deletes_nothing_outside(self, collection):
         number, _ = collection.files.add(new(77), "a.png")

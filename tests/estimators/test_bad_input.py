@@ -185,7 +185,58 @@ def test_invalid_parameters_are_named(estimator, complaint, graded):
         estimator.fit(*graded)
 
 
-@pytest.mark.parametrize("estimator", [OrdinalMetric(beta=1e200), OrdinalMetric(beta=1e308)], ids=repr)
+@pytest.mark.parametrize(
+    ("estimator", "complaint"),
+    [
+        (CMDSMetric(10**6), "n_components=1000000 is too much for 3 labels"),
+        (OrdinalMetric(10**30), "n_components=1000000000000000000000000000000 is too much for 3 labels"),
+        (OrdinalMetric(mu=1e300), r"mu must be at most 1e\+100"),
+        (OrdinalMetric(sharpness=1e300), r"sharpness must be at most 1e\+100"),
+        (OrdinalMetric(locality=10**400), r"locality must be at most 1e\+100"),
+        (LDMLR(mu=1e300), r"mu must be at most 1e\+100"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_parameters_that_would_overflow_or_fill_the_memory_are_named(estimator, complaint, graded):
+    with pytest.raises(InputError, match=complaint):
+        estimator.fit(*graded)
+
+
+@pytest.mark.parametrize("estimator", METRICS, ids=repr)
+@pytest.mark.parametrize("factor", [1e30, 1e100, 1e200])
+def test_queries_too_large_to_square_are_named(estimator, factor, graded):
+    X, y = graded
+    fitted = estimator.fit(X, y)
+    with warnings.catch_warnings(), pytest.raises(InputError, match="overflow when squared"):
+        warnings.simplefilter("error")
+        fitted.transform(factor * X)
+    with pytest.raises(InputError, match="overflow when squared"):
+        fitted.pair_distance(factor * X[:4].reshape(2, 2, -1))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[5:], ids=repr)
+def test_a_ranker_names_queries_too_large_to_square(estimator, graded):
+    X, y = graded
+    fitted = estimator.fit(X, y)
+    for answer in (fitted.predict, fitted.predict_proba, fitted.predict_interval):
+        with pytest.raises(InputError, match="overflow when squared"):
+            answer(1e100 * X)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_durations_are_no_labels(estimator, graded):
+    X, y = graded
+    with pytest.raises(InputError, match="y holds durations; make them numbers"):
+        estimator.fit(X, y.astype("timedelta64[D]"))
+
+
+def test_ldmlr_says_that_a_matrix_of_its_features_is_too_large():
+    X = np.random.default_rng(0).normal(size=(20, 10_001)).astype(np.float32)
+    with pytest.raises(InputError, match="10001 × 10001 features"):
+        LDMLR().fit(X, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("estimator", [OrdinalMetric(beta=1e62), OrdinalMetric(beta=1e99)], ids=repr)
 def test_a_beta_too_large_to_square_is_named(estimator, graded):
     with pytest.raises(InputError, match=r"beta=1e.* overflows when squared"):
         estimator.fit(*graded)

@@ -82,7 +82,7 @@ class DaskOrdinalMetric(OrdinalMetric):
             validate_data(checked, features, skip_check_array=True)
             others = check_unlabeled(checked, unlabeled, features)
             factors = self._weight_factors(total)
-            positions = self._label_positions(total.labels, total.weights * factors)
+            positions = self._label_positions(total.labels, total.weights * factors, features.shape[1])
             encoding = Encoding(total.dtype, total.labels, positions.points, factors, np.zeros(len(total.center)), 1.0)
             sharded = ShardedData(engine, shards, _label_counts(surveys, total.labels), encoding, total.center)
             fit = self._fit_embedding(self._training_data(sharded), total.labels, others)

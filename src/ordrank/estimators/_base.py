@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ordrank._protocols import Array
 from ordrank.backend import is_tensor
 from ordrank.errors import InputError, warn_caller
-from ordrank.estimators._validation import check_finite_tensor, check_tensor
+from ordrank.estimators._validation import check_finite_tensor, check_queries, check_tensor
 from ordrank.solvers import SolverResult
 
 
@@ -35,8 +35,11 @@ class BaseMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         check_is_fitted(self)
         if is_tensor(X):
-            return self._embed(check_tensor(self, X, reset=False))
-        return self._embed(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+            checked = check_tensor(self, X, reset=False)
+        else:
+            checked = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        check_queries(checked)
+        return self._embed(checked)
 
     def pair_distance(self, pairs: ArrayLike | Array) -> Array:
         """Return the learned distance of each pair.
@@ -57,6 +60,7 @@ class BaseMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             checked = check_array(pairs, allow_nd=True, dtype=np.float64)
         if checked.ndim != 3 or checked.shape[1:] != (2, self.n_features_in_):
             raise InputError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}), got {checked.shape}")
+        check_queries(checked)
         return self._distances(checked[:, 0], checked[:, 1])
 
     @abstractmethod

@@ -80,6 +80,8 @@ def encode_labels(y: Any) -> tuple[Any, NDArray[Any] | None]:
     values = y if is_column else column_or_1d(y, warn=True)
     if values.dtype.kind in "biuf":
         return values, None
+    if values.dtype.kind == "m":
+        raise InputError("y holds durations; make them numbers, for example y / np.timedelta64(1, 'D') for days")
     if not len(values):
         raise InputError("y is empty; a fit needs at least two samples with different labels")
     other = [value for value in values if not isinstance(value, Real)]

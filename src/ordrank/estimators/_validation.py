@@ -17,6 +17,9 @@ from ordrank.errors import InputError, NeighborsCappedWarning, warn_caller
 from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_labels
 from ordrank.kernel_ridge import row_blocks
 
+_LARGEST = 1e100  # parameter whose square, and sums of it, are far from overflow
+_MIN_COMPONENTS = 10  # that are allowed however few features and labels there are
+
 # --- parameters ----------------------------------------------------------------------------------------------------
 
 
@@ -30,8 +33,10 @@ def check_number(
     name: str, value: Any, *, above: float = -math.inf, below: float = math.inf, at_least: float = -math.inf
 ) -> None:
     """Raise InputError if the value is not a finite number with ``above < value < below`` and ``value >= at_least``."""
-    number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    number = not isinstance(value, bool) and isinstance(value, Real) and -math.inf < value < math.inf
     if number and above < value < below and value >= at_least:
+        if abs(value) > _LARGEST:
+            raise InputError(f"{name} must be at most {_LARGEST:g}, or its square overflows; got {value!r}")
         return
     bounds = {f"above {above:g}": above, f"at least {at_least:g}": at_least, f"below {below:g}": below}
     stated = " and ".join(text for text, bound in bounds.items() if math.isfinite(bound))
@@ -49,6 +54,16 @@ def check_flag(name: str, value: Any) -> None:
     """Raise InputError if the value is not a boolean."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} must be True or False, got {value!r}")
+
+
+def check_components(n_components: int, n_labels: int, n_features: int) -> None:
+    """Raise InputError if dimensions would stay empty by the million: m labels fill at most m - 1 of them."""
+    most = max(_MIN_COMPONENTS, n_labels, n_features)
+    if n_components > most:
+        raise InputError(
+            f"n_components={n_components} is too much for {n_labels} labels, which fill {n_labels - 1} dimensions, and "
+            f"{n_features} features; it must be at most {most}"
+        )
 
 
 def check_device(value: Any) -> None:
@@ -159,6 +174,13 @@ def check_magnitude(bounds: FloatArray, n_elements: int, max_number: float) -> N
     largest = float(np.abs(bounds).max())
     if not 1e-18 < largest < min(1e18, max_number**0.5 / n_elements):
         raise InputError(f"features up to {largest:.1g} overflow or underflow when squared; rescale them")
+
+
+def check_queries(X: Array) -> None:
+    """Raise InputError if the squared norm of a new sample, in its last dimension, overflows."""
+    largest = max(float(X.max()), -float(X.min())) if len(X) else 0.0
+    if largest > min(1e18, backend_of(X).finfo_max(X) ** 0.5 / X.shape[-1]):
+        raise InputError(f"features up to {largest:.1g} overflow when squared; samples of the training were smaller")
 
 
 def _extremes(X: Array) -> FloatArray:

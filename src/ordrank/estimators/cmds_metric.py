@@ -13,7 +13,7 @@ from ordrank.errors import CollapsedScaleWarning, InputError, warn_caller
 from ordrank.estimators._label_positions import positions_from_distances
 from ordrank.estimators._labels import OrdinalLabels
 from ordrank.estimators._linear import LinearMetric
-from ordrank.estimators._validation import check_choice, check_integer, check_number
+from ordrank.estimators._validation import check_choice, check_components, check_integer, check_number
 from ordrank.geometry import label_distances
 from ordrank.neighbors import target_neighbors
 from ordrank.objectives import CMDSObjective
@@ -179,6 +179,7 @@ class CMDSMetric(LinearMetric):
 
     def _targets(self, X: Array, labels: OrdinalLabels) -> Array:
         """Return ideal positions (n, s) of the samples; MDS of m labels weighted by counts equals that of n samples."""
+        check_components(self.n_components, len(labels.distinct), X.shape[1])
         given = self.label_distances
         distances = label_distances(labels.distinct, self.beta) if given is None else given
         positions = positions_from_distances(distances, self.n_components, labels.counts, self.repair)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ordrank._protocols import Array
 from ordrank.backend import backend_of
+from ordrank.errors import InputError
 from ordrank.estimators._labels import OrdinalLabels
 from ordrank.estimators._linear import LinearMetric
 from ordrank.estimators._validation import check_choice, check_integer, check_number
@@ -16,6 +17,8 @@ from ordrank.neighbors import target_neighbors
 from ordrank.objectives import LDMLRObjective
 from ordrank.objectives.ldmlr import ordinal_scatter
 from ordrank.solvers import projected_gradient
+
+_MAX_FEATURES = 10_000  # of which a fit needs some 5 GB
 
 
 class LDMLR(LinearMetric):
@@ -107,6 +110,11 @@ class LDMLR(LinearMetric):
         check_choice("step", self.step, ("unit", "exact"))
 
     def _learn(self, X: Array, labels: OrdinalLabels) -> None:
+        if X.shape[1] > _MAX_FEATURES:
+            raise InputError(
+                f"LDMLR learns a matrix of {X.shape[1]} × {X.shape[1]} features, and {_MAX_FEATURES} features are the "
+                "most; reduce them first, for example with sklearn.decomposition.PCA"
+            )
         neighbors = target_neighbors(X, labels.index, self.n_neighbors)
         pairs = backend_of(X).pairs(neighbors.first, neighbors.second, len(X), X)
         weights = label_distances(labels.distinct, beta=1.0) ** self.p

@@ -22,6 +22,7 @@ from ordrank.estimators._ordinal.fit import FitOptions, OrdinalFit, fit_embeddin
 from ordrank.estimators._ordinal.solve import LocalTermOptions
 from ordrank.estimators._ordinal.training_data import InMemoryData, TrainingData
 from ordrank.estimators._validation import (
+    check_components,
     apply_weights,
     check_choice,
     check_device,
@@ -247,7 +248,8 @@ class OrdinalMetric(BaseMetric):
         if groups is not None and len(rows) < len(groups):
             groups = check_groups(groups[rows], samples)
         others = check_unlabeled(checked, unlabeled, backend_of(samples).to_numpy(samples[:0]))
-        positions = self._label_positions(labels.distinct, np.bincount(labels.index, weights).astype(np.float64))
+        label_weights = np.bincount(labels.index, weights).astype(np.float64)
+        positions = self._label_positions(labels.distinct, label_weights, samples.shape[1])
         linear, few = self.kernel != "rbf", self._defaults.selection_samples
         data = InMemoryData.measure(samples, labels.index, positions.points, weights, linear=linear, few=few)
         fit = self._fit_embedding(data, labels.distinct, others, groups)
@@ -295,10 +297,11 @@ class OrdinalMetric(BaseMetric):
         if self.class_weight is not None:
             check_choice("class_weight", self.class_weight, ("balanced",))
 
-    def _label_positions(self, labels: FloatArray, weights: FloatArray) -> LabelPositions:
+    def _label_positions(self, labels: FloatArray, weights: FloatArray, n_features: int) -> LabelPositions:
         """Return ideal positions of the labels, of weighted mean square 1; zero in dimensions they do not fill."""
         most = len(labels) - 1
         n_components = self.n_components or min(self._defaults.n_components, most)
+        check_components(n_components, len(labels), n_features)
         filled = min(n_components, most)
         if self.label_distances is None:
             positions = positions_from_values(labels, filled, self.beta, weights)

@@ -22,6 +22,7 @@ from ordrank.estimators._validation import (
     check_finite_tensor,
     check_groups,
     check_integer,
+    check_queries,
     check_tensor,
     check_tensor_labels,
 )
@@ -318,7 +319,9 @@ class OrdinalRanker(BaseEstimator):
         """Return queries in the space of the metric, on the device of the training samples."""
         check_is_fitted(self)
         self._check_shape(X)
-        return convert_like(_embedded(self.metric_, X), self.embedding_)
+        embedded = _embedded(self.metric_, X)
+        check_queries(embedded)
+        return convert_like(embedded, self.embedding_)
 
     def _check_shape(self, X: ArrayLike | Array, *, ensure_min_samples: int = 1) -> None:
         """Raise ValueError if the features differ from the fit."""

@@ -168,6 +168,7 @@ def test_axe_finds_no_violation_where_people_label(labeled_url, visit, viewport,
             page.keyboard.press("e")
             page.keyboard.press("1")
             expect(page.locator("#training")).to_be_visible()
+            expect(page.locator("#grade-other")).not_to_have_attribute("inert", "")
         violations = axe.run(page)["violations"]
         assert [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in violations] == []
         if mode == "grade":

@@ -270,7 +270,7 @@ def test_an_answer_for_another_order_is_ignored(writable_url, visit):
     page = visit(writable_url)
     wait_for_all_pictures(page)
     names, held = names_without_grade(page, writable_url), []
-    page.route(re.compile("/api/v1/(suggestions|pictures)\\?"), held.append)
+    page.route(re.compile("/api/v1/(suggestions|pictures)\\?"), lambda route: held.append(route))
     page.goto(writable_url + GRADE)
     expect(title(page)).to_have_text("Loading…")
     page.locator("#grade-order").select_option("ungraded")

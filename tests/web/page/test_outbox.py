@@ -195,7 +195,6 @@ def test_changes_of_an_earlier_page_do_not_wait_for_the_map(opened):
     wait_for_picture(page, names[1])
     page.unroute_all()
     page.route("**/api/v1/points*", lambda route: route.fulfill(status=500, json={}))
-    page.goto("about:blank")
-    page.goto(url)
+    page.goto(f"{url}?loaded-anew")
     expect(page.locator("#alert")).to_contain_text("500")
     wait_for_grade(page, url, names[0], "2")
