@@ -61,7 +61,7 @@ def test_saving_and_undoing_a_grade_keep_the_focus(visit, writable_url):
     expect(page.get_by_text("Saved: grade 2.")).to_be_visible()
     expect(save).to_be_focused()
     page.get_by_role("button", name="Undo").press("Enter")
-    expect(page.get_by_text("Saved: grade 1.")).to_be_visible()
+    expect(page.get_by_text("Undone: grade 1.")).to_be_visible()
     expect(page.get_by_label("Correct the grade")).to_be_focused()
 
 

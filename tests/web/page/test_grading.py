@@ -40,7 +40,7 @@ def test_a_corrected_grade_survives_a_restart_and_is_trained_on(visit, serve, fo
     expect(page.get_by_text("Saved: grade 2.")).to_be_visible()
     expect(page.locator("#training-text")).to_have_text("1 grade changed since the last training")
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_text("Saved: grade 1.")).to_be_visible()
+    expect(page.get_by_text("Undone: grade 1.")).to_be_visible()
     expect(page.locator("#training")).to_be_hidden()  # all grades are those of the last training
     save_grade(page, "0")
     expect(page.get_by_text("Saved: grade 0.")).to_be_visible()

@@ -103,7 +103,7 @@ def test_all_selected_pictures_get_a_grade_and_have_it_undone(visit, writable_ur
     expect(page.locator(f'#pictures [data-id="{ids[0]}"] .grade')).to_have_text("2")
     expect(page.locator("#training-text")).to_contain_text("changed since the last training")
     page.locator(".selection-status").get_by_role("button", name="Undo").click()
-    expect(page.locator(".selection-status")).to_contain_text("The grades are as before.")
+    expect(page.locator(".selection-status")).to_contain_text("Undone for 3 pictures.")
     assert grades() == before
     page.locator(".selection-status").get_by_role("button", name="Close").click()
     expect(bar(page)).to_be_hidden()
