@@ -33,8 +33,8 @@ def check_number(
     name: str, value: Any, *, above: float = -math.inf, below: float = math.inf, at_least: float = -math.inf
 ) -> None:
     """Raise InputError if the value is not a finite number with ``above < value < below`` and ``value >= at_least``."""
-    number = not isinstance(value, bool) and isinstance(value, Real) and -math.inf < value < math.inf
-    if number and above < value < below and value >= at_least:
+    number = not isinstance(value, bool) and isinstance(value, Real)
+    if number and abs(value) < math.inf and above < value < below and value >= at_least:
         if abs(value) > _LARGEST:
             raise InputError(f"{name} must be at most {_LARGEST:g}, or its square overflows; got {value!r}")
         return

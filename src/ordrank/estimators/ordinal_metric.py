@@ -22,9 +22,9 @@ from ordrank.estimators._ordinal.fit import FitOptions, OrdinalFit, fit_embeddin
 from ordrank.estimators._ordinal.solve import LocalTermOptions
 from ordrank.estimators._ordinal.training_data import InMemoryData, TrainingData
 from ordrank.estimators._validation import (
-    check_components,
     apply_weights,
     check_choice,
+    check_components,
     check_device,
     check_flag,
     check_groups,
