@@ -79,7 +79,7 @@ def make_collection(folder: Path) -> tuple[Path, Path]:
 @contextmanager
 def serving(collection: Path) -> Iterator[str]:
     """Yield the address of `ordrank serve`."""
-    command = [sys.executable, "-u", "-m", "ordrank", "serve", str(collection), "--port", "0"]
+    command = [sys.executable, "-u", "-m", "ordrank", "serve", str(collection), "--port", "0", "--no-token"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout is not None
         try:

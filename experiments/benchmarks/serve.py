@@ -53,7 +53,7 @@ class Server:
     """`ordrank serve` in its own process group."""
 
     def __init__(self, collection: Path, workers: int | None = None, port: int = 0) -> None:
-        options = [] if workers is None else ["--workers", str(workers)]
+        options = ["--no-token", *([] if workers is None else ["--workers", str(workers)])]
         command = [sys.executable, "-m", "ordrank", "serve", str(collection), "--port", str(port), *options]
         begin = time.perf_counter()
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)

@@ -51,13 +51,15 @@ class Server:
     def __init__(self, collection, *options, port=0, code=""):
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         start = ["-c", f"{code}\nfrom ordrank.cli import app; app()"] if code else ["-m", "ordrank"]
-        command = [sys.executable, *start, "serve", str(collection), "--port", str(port), *options]
+        access = [] if {"--token", "--host"} & set(options) else ["--no-token"]
+        command = [sys.executable, *start, "serve", str(collection), "--port", str(port), *access, *options]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(command, **pipes, env=environment, start_new_session=True)
         line = self.process.stdout.readline()
         found = re.search(r"http://([^:/]+|\[[^\]]+\]):(\d+)/", line)
         if found is None:
             pytest.fail(f"the server does not start: {line}{self.process.communicate(timeout=30)}")
+        self.address = line[found.start() :].strip()
         self.port = int(found[2])
         self.url = f"http://127.0.0.1:{self.port}"
         self._wait()

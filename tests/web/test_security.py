@@ -3,11 +3,12 @@
 import asyncio
 import json
 import re
+import time
 
 import pytest
 
 from ordrank import Collection
-from ordrank.web.security import AccessPolicy, SecurityMiddleware
+from ordrank.web.security import WRONG_TOKEN_DELAY, AccessPolicy, SecurityMiddleware
 from tests.collection.pictures import draw, rows
 from tests.web.conftest import API, client_of
 from tests.web.raw_http import send_raw, status
@@ -139,8 +140,9 @@ class TestToken:
             yield client
 
     def test_requests_without_the_token_are_rejected(self, guarded):
-        for path in ("collection", "pictures/1/thumbnail", "rank?picture=1", "points", "openapi.json", "nothing"):
-            response = guarded.get(f"{API}/{path}")
+        paths = ("collection", "pictures/1/thumbnail", "rank?picture=1", "points", "openapi.json", "nothing")
+        for path in (*(f"{API}/{path}" for path in paths), "/static/main.js", "/static/index.html", "/nothing"):
+            response = guarded.get(path)
             assert (response.status_code, response.json()["error"]["code"]) == (401, "unauthorized")
         assert guarded.post(f"{API}/training").status_code == 401
 
@@ -154,6 +156,23 @@ class TestToken:
         with client_of(trained, token="open sesame", headers=headers) as client:
             assert client.get(f"{API}/collection").status_code == 200
             assert client.put(f"{API}/pictures/6/grade", json={"grade": "0"}).status_code == 200
+
+    def test_the_page_that_asks_for_the_token_loads_nothing(self, guarded):
+        response = guarded.get("/")
+        assert response.status_code == 401
+        assert 'name="token"' in response.text
+        assert not re.search(r"""(?:src|href)=["'](?!data:)""", response.text)
+        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+    def test_a_wrong_token_is_answered_late_and_a_missing_one_at_once(self, guarded):
+        def seconds(headers, **query):
+            start = time.perf_counter()
+            guarded.get("/", params=query, follow_redirects=False) if query else guarded.get(API, headers=headers)
+            return time.perf_counter() - start
+
+        assert seconds({"Authorization": "Bearer wrong"}) >= WRONG_TOKEN_DELAY
+        assert seconds({}, token="wrong") >= WRONG_TOKEN_DELAY
+        assert seconds({}) < WRONG_TOKEN_DELAY
 
     def test_login_sets_an_http_only_strict_cookie(self, guarded):
         response = guarded.get("/", params={"token": "open sesame"}, follow_redirects=False)

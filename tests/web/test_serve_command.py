@@ -1,5 +1,6 @@
 """`ordrank serve` from the shell."""
 
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from tests.web.conftest import API, serving
 from tests.web.raw_http import UPLOAD, error_of, read_response, status
 from tests.web.requests import png
 
+TOKEN = "open sesame, said he"
 WORKERS = ["1", pytest.param("2", marks=pytest.mark.skipif(not can_fork(), reason="this system has one process only"))]
 
 
@@ -42,11 +44,23 @@ class TestCommand:
     def test_wrong_usage_exits_with_2(self, trained, options):
         assert command(trained, *options).returncode == 2
 
-    @pytest.mark.parametrize("options", [("--token", " "), ("--host", "no such host.example")])
-    def test_invalid_token_or_host_is_reported_in_one_sentence(self, trained, options):
+    @pytest.mark.parametrize(
+        ("options", "complaint"),
+        [
+            (("--token", " "), "can be guessed"),
+            (("--token", "open sesame"), "can be guessed: it must have 16 characters or more"),
+            (("--token", "a" * 40), "8 of them different"),
+            (("--token", "ä" * 40), "ASCII"),
+            (("--token", TOKEN, "--no-token"), "contradict each other"),
+            (("--host", "no such host.example"), "cannot listen at no such host.example"),
+            (("--host", "0.0.0.0", "--no-token"), "--allowed-host NAME"),
+        ],
+    )
+    def test_invalid_token_or_host_is_reported_in_one_sentence(self, trained, options, complaint):
         ended = command(trained, "--port", "0", *options)
         assert ended.returncode == 1
         assert ended.stderr.startswith("ordrank: ")
+        assert complaint in ended.stderr
         assert "Traceback" not in ended.stderr
 
     def test_ctrl_c_ends_a_single_process_with_one_sentence(self, trained):
@@ -56,16 +70,36 @@ class TestCommand:
         assert "every confirmed grade is stored" in errors
         assert "Traceback" not in errors
 
-    def test_public_address_without_token_prints_a_warning(self, trained):
-        with serving(trained, "--host", "0.0.0.0") as server:
+    @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+    def test_each_start_has_its_own_token_which_opens_the_printed_address(self, trained, host):
+        tokens = set()
+        for _ in range(2):
+            with serving(trained, "--host", host) as server, server.client() as client:
+                assert client.get(f"{API}/collection").status_code == 401
+                assert "needs a token" in client.get("/").text
+                token = re.search(r"\?token=(\S{32})$", server.address)[1]
+                assert client.get("/", params={"token": token}).status_code == 303
+                assert client.get(f"{API}/collection").status_code == 200
+                assert "<title>ordrank" in client.get("/").text
+                _, output, errors = server.end()
+            assert token not in output + errors  # only in the first line
+            tokens.add(token)
+        assert len(tokens) == 2
+
+    def test_a_token_can_be_chosen(self, trained):
+        with serving(trained, "--token", TOKEN) as server, server.client() as client:
+            assert client.get("/", params={"token": TOKEN}).status_code == 303
+            assert client.get(f"{API}/collection").status_code == 200
             _, output, errors = server.end()
+        assert TOKEN not in output + errors
+
+    def test_public_address_without_a_token_is_for_named_hosts_and_prints_a_warning(self, trained):
+        options = ("--host", "0.0.0.0", "--no-token", "--allowed-host", "pictures.example")
+        with serving(trained, *options) as server, server.client() as client:
+            for host, expected in {"pictures.example": 200, "localhost": 200, "other.example": 403}.items():
+                assert client.get(f"{API}/collection", headers={"Host": host}).status_code == expected
+            errors = server.end()[2]
         assert "anyone who can reach 0.0.0.0 can see these pictures and change their grades" in errors
-        with serving(trained, "--host", "0.0.0.0", "--token", "sesame") as server, server.client() as client:
-            assert client.get(f"{API}/collection").status_code == 401
-            assert client.get("/?token=sesame").status_code == 303
-            _, output, errors = server.end()
-        assert "anyone" not in errors
-        assert "sesame" not in output + errors  # the address with the token was the first line
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import secrets
 import socket
 import sys
 import webbrowser
@@ -21,13 +22,16 @@ commands = typer.Typer()
 _ENDED = "the page is closed, and every confirmed grade is stored"
 # Worker processes at most: each takes memory.
 _MAX_WORKERS = 8
+# Characters of a token at least.
+_MIN_TOKEN = 16
 
 
 @commands.command(
     epilog=examples(
         "ordrank serve collection",
         "ordrank serve collection --port 0 --open",
-        "ordrank serve collection --host 0.0.0.0 --token TEXT --read-only",
+        "ordrank serve collection --host 0.0.0.0 --read-only",
+        "ordrank serve collection --host 0.0.0.0 --no-token --allowed-host pictures.example",
     )
 )
 def serve(
@@ -36,7 +40,19 @@ def serve(
     port: Annotated[int, typer.Option(help="Port to listen at; 0 for any that is free.", min=0, max=65535)] = 8000,
     token: Annotated[
         str | None,
-        typer.Option(help="Secret that opens the page.", envvar="ORDRANK_TOKEN", show_default=False, metavar="TEXT"),
+        typer.Option(
+            help="Secret that opens the page, of 16 characters or more; by default a new one with each start.",
+            envvar="ORDRANK_TOKEN",
+            show_default=False,
+            metavar="TEXT",
+        ),
+    ] = None,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Let in everyone who can connect; beyond this machine, name its hosts.")
+    ] = False,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name by which browsers may reach the server; repeatable.", show_default=False),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Reject changes of grades and training.")] = False,
     workers: Annotated[
@@ -57,9 +73,12 @@ def serve(
     with plain_errors(_ENDED):
         from ordrank.errors import InputError
 
-        if token is not None and not (token.strip() and token.isascii() and token.isprintable()):
-            raise InputError("the token must consist of printable ASCII characters")
-        _hide(token)
+        if no_token:
+            _check_is_open_on_purpose(host, token, allowed_host)
+        else:
+            token = token or secrets.token_urlsafe(24)
+            _check_token(token)
+            _hide(token)
         from joblib import cpu_count
 
         from ordrank.collection.collection import Collection
@@ -75,7 +94,9 @@ def serve(
         listening = _listen(host, port)
         if workers is not None and workers > 1 and not can_fork():
             raise InputError("this system cannot fork processes; leave --workers out")
-        hosts = None if _is_wildcard(host) else {*LOCAL_HOSTS, host.lower()}
+        # The token keeps others out whatever the name; without one, a name of theirs could lead browsers here.
+        any_host = _is_wildcard(host) and not allowed_host
+        hosts = None if any_host else {*LOCAL_HOSTS, *(name.lower() for name in (host, *(allowed_host or ())))}
         make_app = partial(create_app, read_only=read_only, token=token, hosts=hosts)
         workers = workers or (min(cpu_count(), _MAX_WORKERS) if can_fork() else 1)
         run: Callable[[], None]
@@ -96,17 +117,40 @@ def _announce(
     if token is None and not _is_local(host):
         typer.echo(
             f"ordrank: anyone who can reach {host} can see these pictures"
-            f"{'' if read_only else ' and change their grades'}; --token keeps others out",
+            f"{'' if read_only else ' and change their grades'}; without --no-token, others are kept out",
             err=True,
         )
     if open_page:
         webbrowser.open(address)
 
 
-def _hide(token: str | None) -> None:
+def _check_is_open_on_purpose(host: str, token: str | None, allowed_host: list[str] | None) -> None:
+    from ordrank.errors import InputError
+
+    if token is not None:
+        raise InputError("--no-token and a token contradict each other; leave one of them out")
+    if not _is_local(host) and not allowed_host:
+        raise InputError(
+            f"--no-token at {host} lets in everyone who reaches it; name the address they are to use with "
+            "--allowed-host NAME, or leave --no-token out"
+        )
+
+
+def _check_token(token: str) -> None:
+    from ordrank.errors import InputError
+
+    if not (token.isascii() and token.isprintable()):
+        raise InputError("the token must consist of printable ASCII characters")
+    if len(token.strip()) < _MIN_TOKEN or len(set(token)) < _MIN_TOKEN // 2:
+        raise InputError(
+            f"the token can be guessed: it must have {_MIN_TOKEN} characters or more, {_MIN_TOKEN // 2} of them "
+            "different; without --token there is a new one with each start"
+        )
+
+
+def _hide(token: str) -> None:
     """Remove the token from the command line, which other processes see when the collection is busy."""
-    if token:
-        sys.argv = [argument.replace(token, "…") for argument in sys.argv]
+    sys.argv = [argument.replace(token, "…") for argument in sys.argv]
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -21,7 +21,7 @@ from ordrank.errors import InputError
 from ordrank.web.compression import CompressionMiddleware
 from ordrank.web.errors import ApiError, add_error_handlers
 from ordrank.web.routes import router
-from ordrank.web.security import API, LOCAL_HOSTS, AccessPolicy, SecurityMiddleware
+from ordrank.web.security import API, LOCAL_HOSTS, WRONG_TOKEN_DELAY, AccessPolicy, SecurityMiddleware, login_page
 from ordrank.web.shared_state import LocalState, SharedState
 from ordrank.web.uploads import Limits
 
@@ -51,7 +51,7 @@ def create_app(
     read_only : bool
         Reject changes of grades and training.
     token : str, optional
-        Secret that every request to the API must present.
+        Secret that every request must present, except those for the page that asks for it.
     hosts : collection of str, or None
         Host names that are accepted; None accepts any.
     upload_limits : Limits, optional
@@ -107,9 +107,11 @@ async def _refresh(collection: Collection) -> None:
 
 def _add_page(app: FastAPI, policy: AccessPolicy) -> None:
     @app.get("/", include_in_schema=False)
-    def page(request: Request, token: str | None = None) -> Response:
+    async def page(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            return _log_in(request, policy, token)
+            return await _log_in(request, policy, token)
+        if not policy.is_authorized(request.headers):
+            return login_page()
         if not (STATIC / "index.html").is_file():
             raise ApiError(404, "the page is not installed")
         return FileResponse(STATIC / "index.html")
@@ -117,9 +119,10 @@ def _add_page(app: FastAPI, policy: AccessPolicy) -> None:
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False))
 
 
-def _log_in(request: Request, policy: AccessPolicy, token: str) -> Response:
+async def _log_in(request: Request, policy: AccessPolicy, token: str) -> Response:
     """Move the token from the address, where others could read it, to a cookie."""
     if not policy.is_token(token):
+        await asyncio.sleep(WRONG_TOKEN_DELAY)
         return RedirectResponse("/?token-rejected", 303)  # the page asks again
     response = RedirectResponse("/", 303)
     if policy.token is not None:

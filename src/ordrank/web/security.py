@@ -7,26 +7,32 @@ the page itself (against CSRF), and headers forbid other sites to read or embed 
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hashlib
 import hmac
 import logging
 from asyncio import CancelledError
 from collections.abc import Container
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
+from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ordrank.web.errors import CLOSE, ENDING, ApiError, error_response
 
 API = "/api/v1"
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+LOGIN_PAGE = Path(__file__).parent / "login.html"
+# Seconds until a wrong token is answered.
+WRONG_TOKEN_DELAY = 0.5
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_POLICY = (
-    "default-src 'self'; img-src 'self'; script-src 'self'; style-src 'self'; object-src 'none'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
+_RESTRICTIONS = "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+_POLICY = f"default-src 'self'; img-src 'self'; script-src 'self'; style-src 'self'; object-src 'none'; {_RESTRICTIONS}"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -67,20 +73,27 @@ class AccessPolicy:
         return self.token is None or hmac.compare_digest(text.encode(), self.token.encode())
 
     def check(self, scope: Scope) -> None:
-        """Raise ApiError for a request that is not accepted."""
+        """Raise ApiError for a request that is not accepted; only the address where one logs in needs no token."""
         headers = Headers(scope=scope)
         self._check_host(headers)
-        bearer = self._is_bearer(headers)
-        if scope["path"].startswith("/api/") and not (bearer or self._has_cookie(headers)):
+        if not (self.is_authorized(headers) or scope["path"] == "/"):
             raise ApiError(
                 401,
                 "this server needs a token: open the address that it printed, or send Authorization: Bearer TOKEN",
                 {"WWW-Authenticate": "Bearer", **CLOSE},
             )
         # No browser sends the token in a header for another site.
-        authorized_by_token = self.token is not None and bearer
+        authorized_by_token = self.token is not None and self._is_bearer(headers)
         if scope["method"] not in _SAFE_METHODS and not authorized_by_token and not _is_same_origin(headers):
             raise ApiError(403, "requests that change something must come from the page of this server", CLOSE)
+
+    def is_authorized(self, headers: Headers) -> bool:
+        """Return whether a request presents the token, or the cookie of a page that has."""
+        return self._is_bearer(headers) or self._has_cookie(headers)
+
+    def is_guess(self, headers: Headers) -> bool:
+        """Return whether a request presents a token that is wrong."""
+        return "authorization" in headers and not self._is_bearer(headers)
 
     def _check_host(self, headers: Headers) -> None:
         if self.hosts is None:
@@ -122,6 +135,8 @@ class SecurityMiddleware:
             self._policy.check(scope)
             await self._app(scope, receive, send_with_headers)
         except ApiError as error:
+            if error.status == 401 and self._policy.is_guess(Headers(scope=scope)):
+                await asyncio.sleep(WRONG_TOKEN_DELAY)
             response = error_response(error.status, error.message, error.headers)
             await response(scope, receive, send_with_headers)
         except CancelledError:
@@ -135,6 +150,20 @@ class SecurityMiddleware:
                 raise
             response = error_response(500, "internal error; the log of the server says what happened")
             await response(scope, receive, send_with_headers)
+
+
+def login_page() -> HTMLResponse:
+    """Return the page that asks for the token. It needs no other file: its policy allows its own style and script."""
+    text = LOGIN_PAGE.read_text(encoding="utf-8")
+    own = [f"{kind}-src {_sha256_source(text, kind)}" for kind in ("style", "script")]
+    policy = "; ".join(["default-src 'none'", "img-src data:", *own, _RESTRICTIONS])
+    return HTMLResponse(text, 401, {"Content-Security-Policy": policy, "WWW-Authenticate": "Bearer"})
+
+
+def _sha256_source(text: str, element: str) -> str:
+    """Return the content of an element as a source of a content security policy."""
+    content = text.partition(f"<{element}>")[2].partition(f"</{element}>")[0]
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 def _add_headers(message: Message, path: str) -> None:

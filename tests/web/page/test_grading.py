@@ -62,12 +62,12 @@ def test_a_corrected_grade_survives_a_restart_and_is_trained_on(visit, serve, fo
 
 
 def test_a_read_only_page_has_no_grade_form_and_asks_for_the_token(visit, serve, folder):
-    server = serve(folder / "Redness", "--read-only", "--token", "open sesame")
+    server = serve(folder / "Redness", "--read-only", "--token", "open sesame, said he")
     page = visit(f"{server.url}/", "#picture=2&chosen=3")
     page.errors.allow_status(401)
     enter_token(page, "open says me")
     expect(page.get_by_text("That was not the token")).to_be_visible()
-    enter_token(page, "open sesame")
+    enter_token(page, "open sesame, said he")
     wait_for_result(page)
     expect(page.locator("#panel")).to_be_visible()
     expect(page.locator(".grade-form")).to_have_count(0)

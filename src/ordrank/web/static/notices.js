@@ -1,4 +1,4 @@
-/** Messages to the user: errors, announcements for screen readers, and the request for the token. */
+/** Messages to the user: errors and announcements for screen readers. */
 
 import { ApiError } from "./api.js";
 import { byId, el } from "./dom.js";
@@ -8,11 +8,11 @@ export function announce(text) {
   byId("status").textContent = text;
 }
 
-/** Show the message of an error, or ask for the token; leave the rest of the page alone. @param {unknown} error */
+/** Show the message of an error; leave the rest of the page alone. @param {unknown} error */
 export function showError(error) {
   if (error instanceof Error && error.name === "AbortError") return;
   if (error instanceof ApiError && error.status === 401) {
-    promptForToken();
+    location.reload(); // the server has another token by now and asks for it
     return;
   }
   const text = error instanceof Error ? error.message : String(error);
@@ -36,16 +36,4 @@ export async function attempt(task) {
   } finally {
     dataset.tasks = String(Number(dataset.tasks) - 1);
   }
-}
-
-function promptForToken() {
-  const dialog = byId("token");
-  if (dialog.open) return;
-  byId("token-error").hidden = !new URLSearchParams(location.search).has("token-rejected"); // by the server
-  dialog.querySelector("form").onsubmit = (event) => {
-    event.preventDefault();
-    const token = encodeURIComponent(byId("token-value").value);
-    location.replace(`?token=${token}${location.hash}`); // the server sets a cookie
-  };
-  dialog.showModal();
 }
