@@ -18,18 +18,8 @@ from tests.web.requests import message, set_grade
 def test_a_damaged_collection_is_reported_before_the_address(trained, workers):
     for file in trained.glob("model-*.safetensors"):
         file.write_bytes(b"damaged")
-    command = [
-        sys.executable,
-        "-m",
-        "ordrank",
-        "serve",
-        str(trained),
-        "--port",
-        "0",
-        "--no-token",
-        "--workers",
-        workers,
-    ]
+    options = ["--port", "0", "--workers", workers]
+    command = [sys.executable, "-m", "ordrank", "serve", str(trained), *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert ended.stdout == ""
