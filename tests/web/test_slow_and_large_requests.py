@@ -12,7 +12,7 @@ import pytest
 from ordrank import Collection
 from ordrank.web import deps
 from ordrank.web.app import create_app
-from ordrank.web.timeouts import TimeoutProtocol
+from ordrank.web.connections import LimitedProtocol
 from ordrank.web.uploads import Limits
 from tests.collection.pictures import draw
 from tests.web.conftest import API
@@ -110,7 +110,7 @@ class TestUploads:
         assert (status(response), error_of(response)["code"]) == (408, "too_slow")
 
 
-class ShortTimeoutProtocol(TimeoutProtocol):
+class ShortTimeoutProtocol(LimitedProtocol):
     head_timeout = 1.0
 
 

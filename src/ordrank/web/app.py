@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from ordrank import __version__
 from ordrank.collection.collection import Collection
 from ordrank.errors import InputError
+from ordrank.web.body_limit import BodyLimitMiddleware
 from ordrank.web.compression import CompressionMiddleware
 from ordrank.web.errors import ApiError, add_error_handlers
 from ordrank.web.routes import router
@@ -77,6 +78,7 @@ def create_app(
     app.include_router(router, prefix=API)
     _add_page(app, policy)
     _remove_validation_errors(app)
+    app.add_middleware(BodyLimitMiddleware)
     app.add_middleware(CompressionMiddleware)
     app.add_middleware(SecurityMiddleware, policy=policy)
     return app

@@ -27,7 +27,7 @@ from fastapi import FastAPI
 from ordrank.collection.collection import Collection
 from ordrank.errors import InputError
 from ordrank.web.shared_state import StateClient, StateServer
-from ordrank.web.timeouts import TimeoutProtocol
+from ordrank.web.connections import LimitedProtocol
 
 BACKLOG = 256
 # Seconds to wait for open connections at the end.
@@ -78,7 +78,7 @@ def run_server(app: FastAPI, listening: socket.socket, parent: int | None = None
     """Serve in this process until it is stopped, or until its parent process has ended."""
     config = uvicorn.Config(
         app,
-        http=TimeoutProtocol,
+        http=LimitedProtocol,
         ws="none",
         backlog=1,
         log_level="warning",
