@@ -9,6 +9,8 @@ from PIL import ImageFile
 
 from ordrank import Collection
 from ordrank.collection.access import write_store
+from ordrank.collection.writer_lock import writer_lock
+from ordrank.web import training_job
 from ordrank.web.uploads import Limits
 from tests.collection.commands import add, rank
 from tests.collection.pictures import draw, draw_files, rows
@@ -192,6 +194,13 @@ class TestTraining:
         (expected,) = rank(trained, ["010.png"], k=5)
         assert client.get(f"{API}/rank?picture=11").json()["query"]["value"] == expected.value
 
+    def test_training_waits_for_another_process_that_writes(self, client, trained):
+        with writer_lock(trained):
+            assert client.post(f"{API}/training").status_code == 202
+            wait_until(lambda: "waiting for another process" in client.get(f"{API}/training").json()["message"])
+        wait_until(lambda: client.get(f"{API}/training").json()["state"] != "running")
+        assert client.get(f"{API}/training").json()["state"] == "done"
+
     def test_second_training_is_rejected_while_one_runs(self, client, monkeypatch):
         from threading import Event
 
@@ -208,10 +217,11 @@ class TestTraining:
         assert client.get(f"{API}/training").json()["state"] == "done"
 
     def test_failure_is_reported(self, client, trained, monkeypatch):
+        monkeypatch.setattr(training_job, "_PATIENCE", 0.0)
         with write_store(trained):
             found = train_again(client)
         assert found["state"] == "failed"
-        assert "is being written" in found["message"]
+        assert found["message"] == "another process writes to the collection; try again when it is done"
         monkeypatch.setattr(Collection, "fit", lambda *a, **k: 1 / 0)
         assert train_again(client) == {
             "state": "failed",

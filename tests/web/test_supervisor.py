@@ -158,6 +158,31 @@ class TestEnding:
         with several(two) as clients:
             assert {client.get(f"{API}/queries/{token}/thumbnail").status_code for client in clients} == {200}
 
+    def test_many_quick_kills_do_not_end_the_server(self, trained):
+        with serving(trained, "--workers", "2") as server, server.client() as client:
+            for _ in range(9):
+                killed = two_workers(server)[0]
+                os.kill(killed, signal.SIGKILL)
+                wait_until(lambda: killed not in workers_of(server))  # noqa: B023
+            two_workers(server)
+            assert client.get(f"{API}/collection").status_code == 200
+
+    def test_a_worker_is_replaced_when_the_collection_that_was_away_is_back(self, trained):
+        with serving(trained, "--workers", "2") as server:
+            database = trained / "collection.sqlite"
+            killed, other = two_workers(server)
+            database.rename(trained / "away")
+            os.kill(killed, signal.SIGKILL)
+            time.sleep(1.5)
+            assert workers_of(server) == [other]
+            (trained / "away").rename(database)
+            two_workers(server)
+            with server.client() as client:
+                assert client.get(f"{API}/rank?picture=1").status_code == 200
+            _, _, errors = server.end()
+        assert errors.count("no worker can be started") == 1
+        assert "Traceback" not in errors
+
     def test_client_of_a_killed_worker_loses_at_most_one_request(self, two):
         with several(two) as clients:
             os.kill(two_workers(two)[0], signal.SIGKILL)

@@ -26,16 +26,18 @@ from fastapi import FastAPI
 
 from ordrank.collection.collection import Collection
 from ordrank.errors import InputError
-from ordrank.web.shared_state import StateClient, StateServer
 from ordrank.web.connections import LimitedProtocol
+from ordrank.web.shared_state import StateClient, StateServer
 
 BACKLOG = 256
 # Seconds to wait for open connections at the end.
 _SHUTDOWN_TIMEOUT = 3
 # Seconds between two checks whether the supervisor has received a signal.
 _SIGNAL_INTERVAL = 0.1
-# A worker that ends within these seconds has failed to start; more failures in a row end the server.
+# A worker that ends by itself within these seconds has failed to start; more failures in a row end the server.
 _MIN_LIFETIME, _MAX_FAILURES = 2.0, 5
+# Seconds until a worker that could not be started is tried again, and for which the collection may be away.
+_RETRY_INTERVAL, _PATIENCE = 0.5, 60.0
 
 
 class AppFactory(Protocol):
@@ -137,6 +139,9 @@ class Supervisor:
         self._workers: dict[int, _Worker] = {}
         self._process = os.getpid()
         self._failures = 0
+        self._missing = 0
+        self._away_since: float | None = None
+        self._retry_at = 0.0
 
     def start_worker(self) -> None:
         """Fork a worker."""
@@ -159,6 +164,7 @@ class Supervisor:
         """Wait a moment for requests to the shared state and for workers that end, and handle them."""
         for worker in self._handle_requests():
             self._replace(worker)
+        self._start_missing()
 
     def stop(self) -> None:
         """Stop all workers, after a timeout for open connections, whose requests may need the shared state."""
@@ -184,11 +190,29 @@ class Supervisor:
         return ended
 
     def _replace(self, worker: _Worker) -> None:
-        self._failures = self._failures + 1 if time.monotonic() - worker.since < _MIN_LIFETIME else 0
+        by_itself = (worker.process.exitcode or 0) >= 0  # else killed, perhaps for its memory
+        failed = by_itself and time.monotonic() - worker.since < _MIN_LIFETIME
+        self._failures = self._failures + 1 if failed else 0
         if self._failures > _MAX_FAILURES:
             raise InputError("worker processes end as soon as they start; the lines above say why")
         logging.getLogger(__name__).warning("worker %s has ended and is replaced", worker.process.pid)
-        self.start_worker()
+        self._missing += 1
+
+    def _start_missing(self) -> None:
+        """Start the workers that are to be replaced; where that fails, as for a collection that is away, try later."""
+        while self._missing and time.monotonic() >= self._retry_at:
+            try:
+                self.start_worker()
+            except (InputError, OSError) as error:
+                self._retry_at = time.monotonic() + _RETRY_INTERVAL
+                if self._away_since is None:
+                    self._away_since = time.monotonic()
+                    logging.getLogger(__name__).warning("no worker can be started, which is tried again: %s", error)
+                elif time.monotonic() - self._away_since > _PATIENCE:
+                    raise
+            else:
+                self._missing -= 1
+                self._away_since = None
 
     def _work(self, state: StateClient) -> None:
         """Serve in a worker process, after closing what it inherited."""

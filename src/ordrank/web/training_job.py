@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from ordrank._protocols import Progress
 from ordrank.collection.collection import Collection
+from ordrank.collection.reports import FitReport
 from ordrank.errors import CollectionBusyError, InputError
 from ordrank.web.errors import hide_folders
+
+# Seconds to wait for another process that writes, such as an import, and between two attempts.
+_PATIENCE, _INTERVAL = 600.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ def run_training(directory: Path, report: Callable[[TrainingStatus], None]) -> N
         report(status)
 
     try:
-        fitted = Collection(directory).fit(progress=progress)
+        fitted = _fit_in_turn(directory, progress)
         message = f"learned from {fitted.graded} graded pictures; mean error {fitted.error:.3g}"
         report(TrainingStatus("done", message, 1, 1))
     except (InputError, OSError, MemoryError) as error:
@@ -50,3 +56,18 @@ def run_training(directory: Path, report: Callable[[TrainingStatus], None]) -> N
     except Exception:
         logging.getLogger(__name__).exception("training failed")
         report(replace(status, state="failed", message="training failed; the log says why"))
+
+
+def _fit_in_turn(directory: Path, progress: Progress) -> FitReport:
+    """Train a collection when no other process writes to it any more."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return Collection(directory).fit(progress=progress)
+        except CollectionBusyError:  # its own message names a process and a machine
+            if time.monotonic() > deadline:
+                raise CollectionBusyError(
+                    "another process writes to the collection; try again when it is done"
+                ) from None
+            progress("waiting for another process that writes to the collection", 0, 0)
+            time.sleep(_INTERVAL)
