@@ -26,9 +26,10 @@ THUMBNAIL_SIDE = 256
 _THUMBNAIL_QUALITY = 80
 _STRIP_PIXELS = 4_000_000  # converted at a time
 
-# An allowlist: for other formats Pillow may start programs (EPS) or guess (TGA).
+# An allowlist: for other formats Pillow may start programs (EPS), guess (TGA), take minutes (QOI), or decode before the
+# size is known (ICO).
 _COMMON_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM")
-_OTHER_FORMATS = ("WEBP", "TIFF", "AVIF", "JPEG2000", "ICO", "DIB", "PCX", "SGI", "QOI")
+_OTHER_FORMATS = ("WEBP", "TIFF", "AVIF", "JPEG2000", "DIB", "PCX", "SGI")
 _HEIF = "HEIF"  # read by pillow-heif
 _PNG_SIGNATURE, _JPEG_SIGNATURE = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 _HEIF_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"})
