@@ -12,7 +12,7 @@ from ordrank import Collection
 from ordrank.collection import comparing
 from ordrank.collection.access import read_store
 from ordrank.datasets import make_fruit
-from ordrank.errors import InputError, UnknownError
+from ordrank.errors import CollectionError, InputError, UnknownError
 from tests.collection.commands import fit
 from tests.collection.pictures import N_GRADES, column, draw, rows, write_grades
 
@@ -310,6 +310,26 @@ class TestTraining:
             collection.remove([collection.picture(picture).name])
             with read_store(collection.directory) as store:
                 assert picture not in store.implied_grades()
+
+    def test_implied_grades_vote_alone_once_all_given_ones_are_withdrawn(self, drawn, tmp_path):
+        with self.few_grades(drawn, tmp_path) as collection:
+            answer(collection, 200)
+            collection.fit()
+            collection.labeling.grade([picture.id for picture in collection.pictures(given=True).items], None)
+            result = collection.rank("004.png", within_grade=True)
+            assert result.total > 0
+            assert {hit.grade for hit in result.hits} == {result.grade}
+            assert collection.quality().error is None
+            with pytest.raises(CollectionError, match="no picture of the collection has a grade"):
+                collection.doctor()
+            draw(55).save(tmp_path / "055.png")
+            with pytest.raises(CollectionError, match="no picture of the collection has a grade"):
+                collection.evaluate_on(tmp_path, {"055.png": 1}, n_jobs=1)
+            with read_store(collection.directory) as store:
+                implied = list(store.implied_grades())
+            collection.remove(implied)
+            with pytest.raises(CollectionError, match="no picture of the collection has a grade"):
+                collection.doctor()
 
     def test_new_pictures_are_added_and_ranked_after_it(self, drawn, tmp_path):
         with self.few_grades(drawn, tmp_path) as collection:

@@ -177,10 +177,15 @@ class Snapshot:
         return np.unique(self.grades[~np.isnan(self.grades)])
 
     @cached_property
+    def voting(self) -> FloatArray:
+        """Grades (n,) to vote with: given ones, else implied ones, else NaN."""
+        return np.where(np.isnan(self.grades), self.implied, self.grades)
+
+    @cached_property
     def scale(self) -> FloatArray:
-        """Grades to which estimates are rounded, ascending: all named ones, else the distinct given ones."""
+        """Grades to which estimates are rounded, ascending: all named ones, else the distinct ones that vote."""
         order = self.header.order
-        return self.labels if order is None else np.arange(len(order), dtype=np.float64)
+        return np.unique(self.voting[~np.isnan(self.voting)]) if order is None else np.arange(float(len(order)))
 
     def parse_grade(self, text: str) -> float:
         """Return the number of a grade as a user wrote it; a given grade also from its text, which has fewer digits.
@@ -221,7 +226,7 @@ class Snapshot:
     @property
     def has_votes(self) -> bool:
         """Whether a picture has a grade to vote with, given or implied."""
-        return not (np.isnan(self.grades) & np.isnan(self.implied)).all()
+        return not np.isnan(self.voting).all()
 
     @property
     def searcher(self) -> Searcher:
@@ -234,8 +239,7 @@ class Snapshot:
         if self.space is None:
             raise CollectionError(NO_GRADES)
         rows = self.space.rows
-        voting = np.where(np.isnan(self.grades), self.implied, self.grades)[rows]
-        embeddings = Embeddings(self.images.ids[rows], voting, self.estimates[rows], self.space.vectors)
+        embeddings = Embeddings(self.images.ids[rows], self.voting[rows], self.estimates[rows], self.space.vectors)
         return InMemoryIndex(embeddings, self.space.index)
 
     def warm_up(self) -> str | None:
