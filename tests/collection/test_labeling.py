@@ -3,6 +3,7 @@
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.access import judgement_store
 from ordrank.errors import BadPicturesError, ConflictError, InputError, NewGradeError
 from tests.collection.commands import fit, info
 from tests.collection.pictures import draw, draw_files, rows, write_grades
@@ -244,3 +245,34 @@ class TestCollectionsWithoutGrades:
             ungraded.rank("000.png")
         assert ungraded.quality().error is None
         assert ungraded.pictures(sort="spectrum").total == 12
+
+
+class TestQueryPlans:
+    """What one picture costs does not grow with the collection."""
+
+    TABLES = ("pictures", "gradings", "comparisons", "confirmed", "trained", "grade_changes", "embeddings")
+
+    def scans(self, connection, statement):
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+        return [text for *_, text in plan if text.startswith(tuple(f"SCAN {table}" for table in self.TABLES))]
+
+    def test_recording_what_someone_says_scans_no_table(self, trained):
+        with judgement_store(trained, timeout=1) as store:
+            connection, statements = store._connection, []
+            connection.set_trace_callback(statements.append)
+            store.give_grades([2, 3], 0.0, "Ann", "a")
+            store.give_grades([2, 3], 1.0, "Ben", "b")  # rounded to the scale
+            store.put_comparison(2, 3, 1, "Ann")
+            store.confirm_grade(2, 0.0)
+            connection.set_trace_callback(None)
+            found = [text for text in statements if text.startswith(("SELECT", "INSERT", "UPDATE", "DELETE"))]
+            assert len(found) > 20
+            assert {text: scans for text in found if (scans := self.scans(connection, text))} == {}
+
+    def test_removing_a_picture_scans_no_table_that_refers_to_it(self, trained):
+        with judgement_store(trained, timeout=1) as store:
+            connection = store._connection
+            for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                for _, _, parent, column, *_ in connection.execute(f"PRAGMA foreign_key_list({table})").fetchall():
+                    assert parent == "pictures"
+                    assert self.scans(connection, f"DELETE FROM {table} WHERE {column} = 1") == [], (table, column)

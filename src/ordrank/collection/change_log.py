@@ -23,10 +23,25 @@ SCHEMA = """
 CREATE TABLE added (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE);
 CREATE TABLE counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL);
+"""
+GRADE_CHANGES = """
 CREATE TABLE grade_changes (
-    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, undoes INTEGER,
-    grader TEXT NOT NULL DEFAULT '', given REAL, batch INTEGER, key TEXT
+    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL REFERENCES pictures ON DELETE CASCADE, before REAL, grade REAL,
+    undoes INTEGER, grader TEXT NOT NULL, given REAL, batch INTEGER NOT NULL, key TEXT
 );
+CREATE INDEX grade_changes_id ON grade_changes (id);
+CREATE INDEX grade_changes_batch ON grade_changes (batch);
+CREATE INDEX grade_changes_key ON grade_changes (grader, key);
+"""
+# From format 4, in which the table had its first five columns, and nothing kept the id of the last picture.
+UPGRADE = f"""
+ALTER TABLE grade_changes RENAME TO older_changes;
+{GRADE_CHANGES}
+INSERT INTO grade_changes
+    SELECT serial, id, before, grade, undoes, '', NULL, serial, NULL FROM older_changes
+    WHERE id IN (SELECT id FROM pictures);
+DROP TABLE older_changes;
+INSERT INTO counters SELECT '{LAST_ID}', coalesce(max(id), 0) FROM pictures;
 """
 _INCREMENT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
 _SET = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
@@ -122,11 +137,6 @@ def count_removal(cursor: sqlite3.Cursor, names: Sequence[str]) -> None:
     cursor.execute(_INCREMENT, (REMOVED, trained))
 
 
-def forget_removed(cursor: sqlite3.Cursor) -> None:
-    """Delete the changes of removed pictures."""
-    cursor.execute("DELETE FROM grade_changes WHERE id NOT IN (SELECT id FROM pictures)")
-
-
 def forget_changes(cursor: sqlite3.Cursor, pictures: Sequence[int]) -> None:
     """Delete the changes of pictures, which cannot be undone any more."""
     cursor.execute("DELETE FROM grade_changes WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(pictures),))
@@ -157,7 +167,7 @@ def change_grade(
     logged = (serial, change.id, before, change.grade, undoes, grader, given, batch, key)
     cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", logged)
     # What was changed together is forgotten together, so that all of it is undone or nothing.
-    cursor.execute("DELETE FROM grade_changes WHERE coalesce(batch, serial) <= ?", (serial - MAX_LOGGED,))
+    cursor.execute("DELETE FROM grade_changes WHERE batch <= ?", (serial - MAX_LOGGED,))
     return batch
 
 
@@ -192,10 +202,10 @@ def is_logged(cursor: sqlite3.Cursor, grader: str, key: str) -> bool:
 
 def standing_changes(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[LoggedChange]:
     """Return the changes by a grader that were made together and are not undone: those with a key, else the last."""
-    columns = "serial, id, before, grade, grader, given, coalesce(batch, serial) AS made"
+    columns = "serial, id, before, grade, grader, given, batch"
     standing = f"SELECT {columns} FROM grade_changes WHERE grader = ? AND {_NOT_UNDONE}"
     if key is None:
-        statement = f"SELECT * FROM ({standing}) WHERE made = (SELECT max(made) FROM ({standing})) ORDER BY serial"
+        statement = f"SELECT * FROM ({standing}) WHERE batch = (SELECT max(batch) FROM ({standing})) ORDER BY serial"
         found = cursor.execute(statement, (grader, grader))
     else:
         found = cursor.execute(f"{standing} AND key = ? ORDER BY serial", (grader, key))

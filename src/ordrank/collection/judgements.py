@@ -38,12 +38,21 @@ CREATE TABLE comparisons (
     second INTEGER NOT NULL REFERENCES pictures ON DELETE CASCADE,
     grader TEXT NOT NULL, outcome INTEGER NOT NULL, time TEXT NOT NULL, PRIMARY KEY (first, second, grader)
 ) WITHOUT ROWID;
+CREATE INDEX comparisons_second ON comparisons (second);
+CREATE INDEX gradings_grade ON gradings (grade);
+CREATE INDEX pictures_grade ON pictures (grade);
 CREATE TABLE confirmed (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL NOT NULL);
 CREATE TABLE trainings (
     number INTEGER PRIMARY KEY, time TEXT NOT NULL, pictures INTEGER NOT NULL, graded INTEGER NOT NULL, error REAL,
     features TEXT NOT NULL
 );
 """
+# The grades next to a value, each by a search in an index: there may be many pictures.
+_ADJACENT = " UNION ALL ".join(
+    f"SELECT {nearest}(grade) FROM {table} WHERE grade {side} ?"
+    for table in ("pictures", "gradings")
+    for nearest, side in (("max", "<="), ("min", ">="))
+)
 
 
 class Grading(NamedTuple):
@@ -132,13 +141,14 @@ def update_consensus(cursor: sqlite3.Cursor) -> None:
     ratings, pictures = Ratings.from_rows(rows), dict.fromkeys(picture for picture, _, _ in rows)
     if len(ratings.graders) < 2:
         return
-    found = consensus(ratings, labels=GraderConsensus(cursor).scale)
+    found, agreed = consensus(ratings), GraderConsensus(cursor)
     weights = json.dumps(dict(zip(map(str, ratings.graders), found.weights.tolist(), strict=True)))
     cursor.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_WEIGHTS, weights))
     n_graders = (~np.isnan(ratings.grades)).sum(axis=1)
-    for picture, grade, n in zip(pictures, found.grades.tolist(), n_graders.tolist(), strict=True):
+    rounded = {median: agreed.rounded(median) for median in set(found.grades.tolist())}
+    for picture, median, n in zip(pictures, found.grades.tolist(), n_graders.tolist(), strict=True):
         if n > 1:
-            change_log.replace_grade(cursor, GradeChange(picture, grade))
+            change_log.replace_grade(cursor, GradeChange(picture, rounded[median]))
 
 
 class GraderConsensus:
@@ -155,17 +165,21 @@ class GraderConsensus:
             return float(rows[0][1]) if rows else None
         grades = np.array([[grade for _, grade in rows]], dtype=np.float64)
         median = weighted_median(grades, np.array([self._weights.get(grader, 1.0) for grader, _ in rows]))
-        scale = np.union1d(self.scale, grades)
-        return float(scale[nearest_label(scale, median)[0]])
+        return self.rounded(float(median[0]))
+
+    def rounded(self, median: float) -> float:
+        """Return the nearest of all grades that have names, else of those that pictures have or graders gave."""
+        if self._named is not None:
+            scale = self._named
+        else:
+            found = self._cursor.execute(_ADJACENT, (median,) * 4).fetchall()
+            scale = np.unique([grade for (grade,) in found if grade is not None])
+        return float(scale[nearest_label(scale, np.array([median]))[0]])
 
     @cached_property
-    def scale(self) -> FloatArray:
-        """All grades that have names, else those that pictures have or graders gave at first, ascending."""
+    def _named(self) -> FloatArray | None:
         order = self._cursor.execute("SELECT value FROM meta WHERE key = 'order'").fetchone()
-        if order is not None:
-            return np.arange(len(json.loads(order[0])), dtype=np.float64)
-        statement = "SELECT grade FROM pictures WHERE grade IS NOT NULL UNION SELECT grade FROM gradings ORDER BY grade"
-        return np.array([grade for (grade,) in self._cursor.execute(statement)], dtype=np.float64)
+        return None if order is None else np.arange(float(len(json.loads(order[0]))))
 
     @cached_property
     def _weights(self) -> Mapping[str, float]:

@@ -388,7 +388,6 @@ class Store:
         with self.transaction() as cursor:
             change_log.count_removal(cursor, names)
             cursor.executemany("DELETE FROM pictures WHERE name = ?", [(name,) for name in names])
-            change_log.forget_removed(cursor)
             judgements.forget_implied(cursor)
 
     def store_embeddings(
