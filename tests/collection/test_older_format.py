@@ -22,7 +22,7 @@ def older(trained):
         collection.grade("005.png", 0)
     with closing(sqlite3.connect(trained / DATABASE)) as database, database:
         changes = database.execute("SELECT serial, id, before, grade, undoes FROM grade_changes").fetchall()
-        for table in ("grade_changes", "gradings", "comparisons", "confirmed", "trainings"):
+        for table in ("grade_changes", "gradings", "comparisons", "confirmed", "implied", "trainings"):
             database.execute(f"DROP TABLE {table}")
         database.execute("DROP INDEX pictures_grade")
         database.execute(_GRADE_CHANGES)

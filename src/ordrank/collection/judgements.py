@@ -24,10 +24,9 @@ from ordrank.labeling.agreement import Ratings, consensus, weighted_median
 from ordrank.metrics import nearest_label
 
 UNNAMED = ""  # the grader who gave no name
-IMPLIED = "implied grades"  # key of the grades that comparisons implied at the last training, pairs of id and grade
 _WEIGHTS = "grader weights"  # key of the reliabilities of graders, by name
 # ``estimate``: that of the model when the grade was given, which did not know it. ``confirmed``: grades that someone
-# has looked at again and kept.
+# has looked at again and kept. ``implied``: grades that comparisons implied at the last training.
 SCHEMA = """
 CREATE TABLE gradings (
     picture INTEGER NOT NULL REFERENCES pictures ON DELETE CASCADE, grader TEXT NOT NULL, grade REAL NOT NULL,
@@ -42,6 +41,7 @@ CREATE INDEX comparisons_second ON comparisons (second);
 CREATE INDEX gradings_grade ON gradings (grade);
 CREATE INDEX pictures_grade ON pictures (grade);
 CREATE TABLE confirmed (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL NOT NULL);
+CREATE TABLE implied (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL NOT NULL);
 CREATE TABLE trainings (
     number INTEGER PRIMARY KEY, time TEXT NOT NULL, pictures INTEGER NOT NULL, graded INTEGER NOT NULL, error REAL,
     features TEXT NOT NULL
@@ -202,7 +202,7 @@ def withdraw_confirmation(cursor: sqlite3.Cursor, picture: int) -> None:
 
 def confirmed_pictures(connection: sqlite3.Connection) -> set[int]:
     """Return the ids of the pictures whose present grades were confirmed."""
-    statement = "SELECT id FROM confirmed JOIN pictures USING (id) WHERE confirmed.grade = pictures.grade"
+    statement = "SELECT id FROM confirmed CROSS JOIN pictures USING (id) WHERE confirmed.grade = pictures.grade"
     return {picture for (picture,) in _rows(connection, statement)}
 
 
@@ -241,21 +241,20 @@ def comparisons(connection: sqlite3.Connection) -> list[StoredComparison]:
     return [StoredComparison(*row) for row in _rows(connection, statement)]
 
 
-def implied_grades(note: str | None) -> dict[int, float]:
-    """Return the grades that comparisons implied at the last training, by id, from the note about them."""
-    pairs = [] if note is None else json.loads(note)
-    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        raise sqlite3.DatabaseError("the implied grades are not pairs of a picture and a grade")
-    return {int(picture): float(grade) for picture, grade in pairs}
+def implied_grades(connection: sqlite3.Connection) -> dict[int, float]:
+    """Return the grades that comparisons implied at the last training, by id."""
+    return dict(_rows(connection, "SELECT id, grade FROM implied"))
 
 
-def forget_implied(cursor: sqlite3.Cursor, replaced: int | None = None) -> None:
-    """Forget the implied grades of removed pictures, and of one whose content was replaced."""
-    found = cursor.execute("SELECT value FROM meta WHERE key = ?", (IMPLIED,)).fetchone()
-    if found is not None:
-        known = {picture for (picture,) in cursor.execute("SELECT id FROM pictures")} - {replaced}
-        kept = [pair for pair in implied_grades(found[0]).items() if pair[0] in known]
-        cursor.execute("UPDATE meta SET value = ? WHERE key = ?", (json.dumps(kept), IMPLIED))
+def replace_implied(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float]]) -> None:
+    """Store the grades that comparisons implied at a training, pairs of id and grade, instead of earlier ones."""
+    cursor.execute("DELETE FROM implied")
+    cursor.executemany("INSERT INTO implied VALUES (?, ?)", grades)
+
+
+def forget_implied(cursor: sqlite3.Cursor, picture: int) -> None:
+    """Forget the implied grade of a picture whose content was replaced."""
+    cursor.execute("DELETE FROM implied WHERE id = ?", (picture,))
 
 
 def count_comparisons(connection: sqlite3.Connection) -> int:

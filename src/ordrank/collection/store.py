@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -265,7 +266,7 @@ class Store:
 
     def implied_grades(self) -> dict[int, float]:
         """Return the grades that comparisons implied at the last training, by id; not those given since."""
-        return judgements.implied_grades(self.note(judgements.IMPLIED))
+        return judgements.implied_grades(self._connection)
 
     def count_comparisons(self) -> int:
         """Return the number of all comparisons."""
@@ -388,10 +389,15 @@ class Store:
         with self.transaction() as cursor:
             change_log.count_removal(cursor, names)
             cursor.executemany("DELETE FROM pictures WHERE name = ?", [(name,) for name in names])
-            judgements.forget_implied(cursor)
 
     def store_embeddings(
-        self, model: str, batches: Iterable[EmbeddedBatch], grades: FloatArray, error: float, notes: Mapping[str, str]
+        self,
+        model: str,
+        batches: Iterable[EmbeddedBatch],
+        grades: FloatArray,
+        error: float,
+        notes: Mapping[str, str],
+        implied: Mapping[int, float] = MappingProxyType({}),
     ) -> None:
         """Make a model the current one: all pictures get their new embeddings, or nothing changes.
 
@@ -407,6 +413,8 @@ class Store:
             Leave-one-out mean absolute error.
         notes : mapping
             Stored with it, see :meth:`note`.
+        implied : mapping
+            Grades that comparisons imply, by id.
         """
         ids = self.ids()
         with self.transaction() as cursor:
@@ -422,5 +430,6 @@ class Store:
             write_meta(cursor, {"model": model, ERROR: repr(error), **notes})
             trained = [None if np.isnan(grade) else float(grade) for grade in grades]
             change_log.forget_training(cursor, zip(ids, trained, strict=True))
+            judgements.replace_implied(cursor, implied.items())
             judgements.put_training(cursor, error, self.header.extractor)
         self.read_header()

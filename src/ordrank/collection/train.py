@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -15,7 +14,6 @@ from ordrank._io import write_files
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.comparing import implied_by_comparisons
 from ordrank.collection.ingest.reading import ReadPicture
-from ordrank.collection.judgements import IMPLIED
 from ordrank.collection.model_file import (
     Model,
     current_model,
@@ -52,7 +50,7 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
     """Learn from all pictures of a collection, graded or not, and embed each of them.
 
     Grades that comparisons imply with certainty, see :func:`implied_by_comparisons`, take part as if they were given;
-    they are noted with the model, and vote until the next training. Errors are those of given grades only.
+    they are stored with the model, and vote until the next training. Errors are those of given grades only.
     The collection keeps its old model until the new one is complete.
 
     Parameters
@@ -96,8 +94,8 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
         # Arrays in another memory layout give other last digits: use the model as every reader will.
         written = read_model(store.directory, name, model.fingerprint)
         ids, embedded = store.ids(), _embed_all(written, X, labels, groups, held_out)
-        noted = json.dumps([[ids[i], float(implied[i])] for i in np.flatnonzero(~np.isnan(implied))])
-        store.store_embeddings(name, embedded, grades, error, {**notes, IMPLIED: noted})
+        implied_by_id = {ids[i]: float(implied[i]) for i in np.flatnonzero(~np.isnan(implied))}
+        store.store_embeddings(name, embedded, grades, error, notes, implied_by_id)
     finally:
         # A reader that has just opened the collection may be about to read the previous model.
         for old in recorded - {store.note("model"), previous}:

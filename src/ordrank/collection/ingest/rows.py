@@ -109,7 +109,6 @@ def _duplicate(
         cursor.execute("UPDATE pictures SET name = ? WHERE id = ?", (picture.name, same_content.id))
         return None
     cursor.execute("DELETE FROM pictures WHERE name = ?", (picture.name,))  # its file no longer holds that picture
-    judgements.forget_implied(cursor)
     given, held = grades.get(picture.name), grades.get(same_content.name, same_content.grade)
     same = f"has the same content as {same_content.name!r}"
     if given is not None and held is None:
