@@ -4,7 +4,7 @@ import pytest
 
 from ordrank import Collection
 from ordrank.collection.access import judgement_store
-from ordrank.errors import BadPicturesError, ConflictError, InputError, NewGradeError
+from ordrank.errors import BadPicturesError, ConflictError, InputError, NewGradeError, UnknownError
 from tests.collection.commands import fit, info
 from tests.collection.pictures import draw, draw_files, rows, write_grades
 
@@ -133,6 +133,26 @@ class TestScale:
         with pytest.raises(InputError, match="999"):
             collection.labeling.grade(["001.png", "999.png"], 0)
         assert rows(collection.directory, "SELECT id, grade FROM pictures") == before
+
+
+class TestRemovedMeanwhile:
+    """Another process removes a picture between the look at it and what is said about it."""
+
+    @pytest.mark.parametrize(
+        "say",
+        [
+            lambda labeling: labeling.grade(["001.png"], 0),
+            lambda labeling: labeling.confirm("001.png"),
+            lambda labeling: labeling.compare("001.png", "002.png", 1),
+            lambda labeling: labeling.compare("002.png", "001.png", 0),
+        ],
+    )
+    def test_it_is_said_that_the_picture_was_removed(self, collection, say, monkeypatch):
+        seen = collection._live.current()
+        collection.remove(["001.png"])
+        monkeypatch.setattr(collection._live, "current", lambda *pictures: seen)
+        with pytest.raises(UnknownError, match="removed"):
+            say(collection.labeling)
 
 
 class TestConfirmation:

@@ -19,7 +19,7 @@ import numpy as np
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log
 from ordrank.collection.change_log import GradeChange
-from ordrank.errors import ConflictError
+from ordrank.errors import ConflictError, UnknownError
 from ordrank.labeling.agreement import Ratings, consensus, weighted_median
 from ordrank.metrics import nearest_label
 
@@ -93,26 +93,22 @@ def now() -> str:
 
 def give_grades(
     cursor: sqlite3.Cursor, pictures: Sequence[int], grader: str, grade: float | None, key: str | None
-) -> int | None:
+) -> None:
     """Record the grade of one grader for pictures, or withdraw it (None), in a transaction of its own.
 
-    A change with a key that is logged is not made again, and what changes nothing is not logged. Return the id of the
-    first picture that does not exist, if there is one.
+    A change with a key that is logged is not made again, and what changes nothing is not logged. Raise UnknownError if
+    a picture does not exist.
     """
     if key is not None and change_log.is_logged(cursor, grader, key):
-        return None
+        return
     batch, agreed = None, GraderConsensus(cursor)
     for picture in pictures:
-        found = cursor.execute("SELECT grade, estimate FROM pictures WHERE id = ?", (picture,)).fetchone()
-        if found is None:
-            return picture
-        given, (before, estimate) = _given(cursor, picture, grader), found
+        given, (before, estimate) = _given(cursor, picture, grader), _grade_and_estimate(cursor, picture)
         if given == grade and before == agreed.grade(picture):
             continue
         _put(cursor, picture, grader, grade, estimate)
         change = GradeChange(picture, agreed.grade(picture))
         batch = change_log.change_grade(cursor, change, grader=grader, given=given, batch=batch, key=key)
-    return None
 
 
 def undo_grades(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[int]:
@@ -126,7 +122,7 @@ def undo_grades(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[in
         raise ConflictError("one of the pictures was graded again since, so that this change is not undone")
     change_log.forget_in_later(cursor, changes)
     for change in changes:
-        (estimate,) = cursor.execute("SELECT estimate FROM pictures WHERE id = ?", (change.id,)).fetchone()
+        _, estimate = _grade_and_estimate(cursor, change.id)
         given = _given(cursor, change.id, grader)
         _put(cursor, change.id, grader, change.given, estimate)
         grade = agreed.grade(change.id)
@@ -190,9 +186,10 @@ class GraderConsensus:
 
 def confirm_grade(cursor: sqlite3.Cursor, picture: int, grade: float) -> None:
     """Record that someone has looked at the grade of a picture again and kept it; ConflictError if it has another."""
-    statement = "INSERT OR REPLACE INTO confirmed SELECT id, grade FROM pictures WHERE id = ? AND grade = ?"
-    if not cursor.execute(statement, (picture, grade)).rowcount:
+    present, _ = _grade_and_estimate(cursor, picture)
+    if present != grade:
         raise ConflictError("the picture has another grade by now; look at it again")
+    cursor.execute("INSERT OR REPLACE INTO confirmed VALUES (?, ?)", (picture, grade))
 
 
 def withdraw_confirmation(cursor: sqlite3.Cursor, picture: int) -> None:
@@ -225,7 +222,11 @@ def put_comparison(cursor: sqlite3.Cursor, first: int, second: int, grader: str,
     """Record a comparison; another one of the same pictures by the same grader is replaced."""
     if first > second:
         first, second, outcome = second, first, -outcome
-    cursor.execute("INSERT OR REPLACE INTO comparisons VALUES (?, ?, ?, ?, ?)", (first, second, grader, outcome, now()))
+    row = (first, second, grader, outcome, now())
+    try:
+        cursor.execute("INSERT OR REPLACE INTO comparisons VALUES (?, ?, ?, ?, ?)", row)
+    except sqlite3.IntegrityError:  # a foreign key
+        raise UnknownError("one of the pictures was removed") from None
 
 
 def withdraw_comparison(cursor: sqlite3.Cursor, first: int, second: int, grader: str) -> bool:
@@ -282,6 +283,15 @@ def _rows(connection: sqlite3.Connection, statement: str, values: tuple[int, ...
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'gradings'").fetchone() is None:
         return []
     return connection.execute(statement, values).fetchall()
+
+
+def _grade_and_estimate(cursor: sqlite3.Cursor, picture: int) -> tuple[float | None, float | None]:
+    """Return the grade and the estimate of a picture. Raise UnknownError if it does not exist: it was removed."""
+    found = cursor.execute("SELECT grade, estimate FROM pictures WHERE id = ?", (picture,)).fetchone()
+    if found is None:
+        raise UnknownError(f"the picture with the id {picture} was removed")
+    grade, estimate = found
+    return grade, estimate
 
 
 def _given(cursor: sqlite3.Cursor, picture: int, grader: str) -> float | None:

@@ -36,7 +36,6 @@ from ordrank.collection.database import (
 )
 from ordrank.collection.judgements import UNNAMED, Grading, StoredComparison, Training
 from ordrank.collection.types import EmbeddedBatch, FileStamp, ImageRow
-from ordrank.errors import UnknownError
 from ordrank.neighbors.search import Embeddings
 
 # The largest number of parameters that older versions of SQLite accept in one statement.
@@ -323,9 +322,7 @@ class Store:
     ) -> None:
         """Record or withdraw the grade that someone gave pictures, all or none; UnknownError if one is missing."""
         with self.transaction(counted=False) as cursor:
-            missing = judgements.give_grades(cursor, pictures, grader, grade, key)
-            if missing is not None:
-                raise UnknownError(f"the collection has no picture with the id {missing}")
+            judgements.give_grades(cursor, pictures, grader, grade, key)
 
     def undo_grades(self, grader: str = UNNAMED, key: str | None = None) -> list[int]:
         """Undo the change by a grader with a key, else the last, and return the ids of the pictures."""
