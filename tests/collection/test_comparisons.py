@@ -86,6 +86,21 @@ class TestRecording:
         assert sum(one.comparisons for one in found) == 2 * len(left)
         assert collection.labeling.next_pair() is not None
 
+    def test_what_was_said_of_a_file_that_holds_another_picture_by_now_is_forgotten(self, collection, pictures):
+        labeling = collection.labeling
+        labeling.compare("001.png", "002.png", -1)
+        labeling.compare("000.png", "001.png", 1)
+        labeling.compare("002.png", "003.png", 1)
+        labeling.confirm("001.png")
+        labeling.confirm("002.png")
+        grade = collection.picture("001.png").grade
+        draw(70).save(pictures / "001.png")
+        collection.add(pictures, n_jobs=1)
+        assert [(one.first, one.second) for one in _stored(collection)] == [(3, 4)]
+        assert rows(collection.directory, "SELECT id FROM confirmed") == [(3,)]
+        assert collection.picture("001.png").grade == grade
+        assert collection.info().added == 1
+
 
 def _stored(collection):
     with read_store(collection.directory) as store:

@@ -253,8 +253,10 @@ def replace_implied(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float]])
     cursor.executemany("INSERT INTO implied VALUES (?, ?)", grades)
 
 
-def forget_implied(cursor: sqlite3.Cursor, picture: int) -> None:
-    """Forget the implied grade of a picture whose content was replaced."""
+def forget_content(cursor: sqlite3.Cursor, picture: int) -> None:
+    """Forget what was said about the content of a picture that was replaced, but its grade: that of a file stays."""
+    cursor.execute("DELETE FROM comparisons WHERE first = ? OR second = ?", (picture, picture))
+    cursor.execute("DELETE FROM confirmed WHERE id = ?", (picture,))
     cursor.execute("DELETE FROM implied WHERE id = ?", (picture,))
 
 

@@ -144,7 +144,7 @@ def _insert(store: Store, cursor: sqlite3.Cursor, picture: ReadPicture, path: st
             return row
         cursor.execute(_REPLACE, (*columns, grade, row))
         cursor.execute("DELETE FROM embeddings WHERE id = ?", (row,))
-        judgements.forget_implied(cursor, row)
+        judgements.forget_content(cursor, row)
         staged_features.forget(cursor, row)
     change_log.remember_added(cursor, row)
     cursor.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (row, encode_vector(picture.features)))
