@@ -49,8 +49,8 @@ EmbedPictures: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]]
 def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[dict[str, Any], float]:
     """Learn from all pictures of a collection, graded or not, and embed each of them.
 
-    Grades that comparisons imply with certainty, see :func:`implied_by_comparisons`, take part as if they were given;
-    they are stored with the model, and vote until the next training. Errors are those of given grades only.
+    Grades that comparisons probably imply, see :func:`implied_by_comparisons`, take part as if they were given; they
+    are stored with the model, and vote until the next training. Errors are those of given grades only.
     The collection keeps its old model until the new one is complete.
 
     Parameters
