@@ -75,6 +75,20 @@ class TestGraders:
         collection.grade("032.png", 2, grader="Zoe")
         assert collection.picture("032.png").grade == "0"
 
+    def test_reliabilities_are_forgotten_with_the_grades_they_were_estimated_from(self, collection, pictures, tmp_path):
+        names = [f"{number:03d}.png" for number in range(1, 31)]
+        for number, name in enumerate(names, start=1):
+            for grader in ("Ann", "Ben"):
+                collection.grade(name, number % 3, grader=grader)
+            collection.grade(name, 2 - number % 3, grader="Zoe")
+        collection.fit()
+        labels = write_grades(tmp_path / "new.csv", names, grade=lambda name: (int(name[:3]) + 2) % 3)
+        collection.fit(pictures, labels, n_jobs=1)
+        assert collection.labeling.graders().graders == ()
+        collection.grade("032.png", 0, grader="Ann")
+        collection.grade("032.png", 2, grader="Zoe")
+        assert collection.picture("032.png").grade == "1"
+
     def test_pictures_that_were_removed_are_not_counted(self, collection):
         collection.grade("001.png", 0, grader="Ann")
         collection.grade("001.png", 2, grader="Ben")

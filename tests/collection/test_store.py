@@ -140,6 +140,14 @@ class TestRows:
             for table in ("pictures", "features", "embeddings", "thumbnails"):
                 assert connection.execute(f"SELECT id FROM {table}").fetchall() == [(3,)]
 
+    def test_a_training_counts_the_grades_it_began_with(self, directory):
+        with write_store(directory) as store:
+            grades = store.grades()
+            store.give_grades([1], 3.0)
+            store.store_embeddings("model-x", [embedded(3)], grades, 0.5, {})
+            (training,) = store.trainings()
+            assert (training.pictures, training.graded, store.count_changed()) == (3, 1, 1)
+
     def test_model_name_and_notes_are_stored(self, directory):
         with write_store(directory) as store:
             store_embeddings(store, "model-x", [embedded(3)], {"fitted": "today"})

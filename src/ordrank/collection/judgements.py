@@ -18,7 +18,7 @@ import numpy as np
 
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log
-from ordrank.collection.change_log import GradeChange
+from ordrank.collection.change_log import NOT_GIVEN, Given, GradeChange
 from ordrank.errors import ConflictError, UnknownError
 from ordrank.labeling.agreement import Ratings, consensus, weighted_median
 from ordrank.metrics import nearest_label
@@ -104,9 +104,9 @@ def give_grades(
     batch, agreed = None, GraderConsensus(cursor)
     for picture in pictures:
         given, (before, estimate) = _given(cursor, picture, grader), _grade_and_estimate(cursor, picture)
-        if given == grade and before == agreed.grade(picture):
+        if given.grade == grade and before == agreed.grade(picture):
             continue
-        _put(cursor, picture, grader, grade, estimate)
+        _put(cursor, picture, grader, NOT_GIVEN if grade is None else Given(grade, estimate, now()))
         change = GradeChange(picture, agreed.grade(picture))
         batch = change_log.change_grade(cursor, change, grader=grader, given=given, batch=batch, key=key)
 
@@ -122,9 +122,8 @@ def undo_grades(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[in
         raise ConflictError("one of the pictures was graded again since, so that this change is not undone")
     change_log.forget_in_later(cursor, changes)
     for change in changes:
-        _, estimate = _grade_and_estimate(cursor, change.id)
         given = _given(cursor, change.id, grader)
-        _put(cursor, change.id, grader, change.given, estimate)
+        _put(cursor, change.id, grader, change.given)
         grade = agreed.grade(change.id)
         before = GradeChange(change.id, change.before if grade is None else grade)
         change_log.change_grade(cursor, before, undoes=change.serial, grader=grader, given=given)
@@ -136,6 +135,7 @@ def update_consensus(cursor: sqlite3.Cursor) -> None:
     rows = cursor.execute("SELECT picture, grader, grade FROM gradings ORDER BY picture, grader").fetchall()
     ratings, pictures = Ratings.from_rows(rows), dict.fromkeys(picture for picture, _, _ in rows)
     if len(ratings.graders) < 2:
+        cursor.execute("DELETE FROM meta WHERE key = ?", (_WEIGHTS,))
         return
     found, agreed = consensus(ratings), GraderConsensus(cursor)
     weights = json.dumps(dict(zip(map(str, ratings.graders), found.weights.tolist(), strict=True)))
@@ -266,9 +266,8 @@ def count_comparisons(connection: sqlite3.Connection) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def put_training(cursor: sqlite3.Cursor, error: float, features: str) -> None:
-    """Record a training of the current pictures and grades."""
-    pictures, graded = cursor.execute("SELECT count(*), count(grade) FROM pictures").fetchone()
+def put_training(cursor: sqlite3.Cursor, pictures: int, graded: int, error: float, features: str) -> None:
+    """Record a training with so many pictures, of which some were graded when it began."""
     known = None if error != error else error
     statement = "INSERT INTO trainings (time, pictures, graded, error, features) VALUES (?, ?, ?, ?, ?)"
     cursor.execute(statement, (now(), pictures, graded, known, features))
@@ -296,16 +295,14 @@ def _grade_and_estimate(cursor: sqlite3.Cursor, picture: int) -> tuple[float | N
     return grade, estimate
 
 
-def _given(cursor: sqlite3.Cursor, picture: int, grader: str) -> float | None:
-    statement = "SELECT grade FROM gradings WHERE picture = ? AND grader = ?"
+def _given(cursor: sqlite3.Cursor, picture: int, grader: str) -> Given:
+    statement = "SELECT grade, estimate, time FROM gradings WHERE picture = ? AND grader = ?"
     found = cursor.execute(statement, (picture, grader)).fetchone()
-    return None if found is None else float(found[0])
+    return NOT_GIVEN if found is None else Given(*found)
 
 
-def _put(cursor: sqlite3.Cursor, picture: int, grader: str, grade: float | None, estimate: float | None) -> None:
-    if grade is None:
+def _put(cursor: sqlite3.Cursor, picture: int, grader: str, given: Given) -> None:
+    if given.grade is None:
         cursor.execute("DELETE FROM gradings WHERE picture = ? AND grader = ?", (picture, grader))
     else:
-        cursor.execute(
-            "INSERT OR REPLACE INTO gradings VALUES (?, ?, ?, ?, ?)", (picture, grader, grade, estimate, now())
-        )
+        cursor.execute("INSERT OR REPLACE INTO gradings VALUES (?, ?, ?, ?, ?)", (picture, grader, *given))

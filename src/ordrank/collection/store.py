@@ -428,5 +428,6 @@ class Store:
             trained = [None if np.isnan(grade) else float(grade) for grade in grades]
             change_log.forget_training(cursor, zip(ids, trained, strict=True))
             judgements.replace_implied(cursor, implied.items())
-            judgements.put_training(cursor, error, self.header.extractor)
+            n_graded = int((~np.isnan(grades)).sum())
+            judgements.put_training(cursor, len(ids), n_graded, error, self.header.extractor)
         self.read_header()
