@@ -15,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from ordrank._io import sync_directory
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log, judgements
 from ordrank.collection.types import EmbeddedBatch, Header
@@ -71,6 +72,7 @@ def create(directory: Path, header: Header) -> None:
         write_meta(connection.cursor(), {"format": str(DATABASE_FORMAT), **settings})
         connection.execute("COMMIT")
     unfinished.replace(directory / DATABASE)
+    sync_directory(directory)
 
 
 def connect_to_write(directory: Path, timeout: float = 30.0) -> sqlite3.Connection:
