@@ -62,7 +62,8 @@ class TestQuadraticWeightedKappa:
         assert m.quadratic_weighted_kappa(grades, grades) == 1
         chance = [m.quadratic_weighted_kappa(grades, rng.permutation(grades)) for _ in range(500)]
         assert abs(np.mean(chance)) < 0.01
-        assert m.quadratic_weighted_kappa([0.1] * 3, [0.1] * 3) == 0
+        assert m.quadratic_weighted_kappa([0.1] * 3, [0.1] * 3) == 1
+        assert m.quadratic_weighted_kappa([0.1] * 3, [0.2] * 3) == pytest.approx(0)
 
     def test_gapped_labels_weigh_values_not_positions(self):
         grades, near, far = [0, 0, 1, 1, 5, 5], [0, 1, 1, 1, 5, 5], [0, 0, 1, 5, 5, 5]

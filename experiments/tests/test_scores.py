@@ -46,7 +46,7 @@ def test_kappa_weights_are_squared_differences_of_label_values():
     expected = 1 - ((y - p) ** 2).mean() / ((y[:, None] - p[None, :]) ** 2).mean()
     assert metrics.quadratic_weighted_kappa(y, p) == pytest.approx(expected)
     assert metrics.quadratic_weighted_kappa(y, p + 0.3, labels=y) == pytest.approx(expected)
-    assert metrics.quadratic_weighted_kappa(np.ones(5), np.ones(5)) == 0.0
+    assert metrics.quadratic_weighted_kappa(np.ones(5), np.ones(5)) == 1.0
 
 
 class TestProbabilities:

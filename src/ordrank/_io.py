@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -26,9 +26,22 @@ def replace_when_complete(file: Path) -> Iterator[Path]:
         with temporary.open("rb+") as stream:
             os.fsync(stream.fileno())
         temporary.replace(file)
+        sync_directory(file.parent)
     except OSError as error:
         if error.errno is None:
             raise
         raise OSError(error.errno, os.strerror(error.errno), str(file)) from None  # the temporary name means nothing
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """Sync the names of files, so that a renamed file keeps its new name after a loss of power."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows cannot open directories
+        return
+    with suppress(OSError):  # some file systems cannot sync them; the file has its name already
+        descriptor = os.open(directory, os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

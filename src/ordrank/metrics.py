@@ -87,7 +87,8 @@ def quadratic_weighted_kappa(grades: ArrayLike, estimates: ArrayLike, *, labels:
     Returns
     -------
     float
-        1 for perfect agreement, 0 expected of independent ratings; 0 also if both are constant and equal.
+        1 for perfect agreement, 0 expected of independent ratings. If both are constant and equal the quotient is 0/0,
+        and the agreement perfect: 1, where scikit-learn returns NaN.
 
     References
     ----------
@@ -95,8 +96,8 @@ def quadratic_weighted_kappa(grades: ArrayLike, estimates: ArrayLike, *, labels:
     L. I-K. Lin (1989). A concordance correlation coefficient to evaluate reproducibility.
     """
     true, estimated = _rounded(grades, estimates, labels)
-    if np.ptp(np.concatenate([true, estimated])) == 0:
-        return 0.0
+    if np.array_equal(true, estimated):
+        return 1.0
     expected = true.var() + estimated.var() + (true.mean() - estimated.mean()) ** 2
     return float(1 - ((true - estimated) ** 2).mean() / expected)
 

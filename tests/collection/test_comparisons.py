@@ -12,7 +12,7 @@ from ordrank import Collection
 from ordrank.collection import comparing
 from ordrank.collection.access import read_store
 from ordrank.datasets import make_fruit
-from ordrank.errors import InputError, UnknownError
+from ordrank.errors import CollectionError, InputError, UnknownError
 from tests.collection.commands import fit
 from tests.collection.pictures import N_GRADES, column, draw, rows, write_grades
 
@@ -85,6 +85,21 @@ class TestRecording:
         assert 2 not in {one.picture.id for one in found}
         assert sum(one.comparisons for one in found) == 2 * len(left)
         assert collection.labeling.next_pair() is not None
+
+    def test_what_was_said_of_a_file_that_holds_another_picture_by_now_is_forgotten(self, collection, pictures):
+        labeling = collection.labeling
+        labeling.compare("001.png", "002.png", -1)
+        labeling.compare("000.png", "001.png", 1)
+        labeling.compare("002.png", "003.png", 1)
+        labeling.confirm("001.png")
+        labeling.confirm("002.png")
+        grade = collection.picture("001.png").grade
+        draw(70).save(pictures / "001.png")
+        collection.add(pictures, n_jobs=1)
+        assert [(one.first, one.second) for one in _stored(collection)] == [(3, 4)]
+        assert rows(collection.directory, "SELECT id FROM confirmed") == [(3,)]
+        assert collection.picture("001.png").grade == grade
+        assert collection.info().added == 1
 
 
 def _stored(collection):
@@ -228,7 +243,7 @@ class TestTraining:
         fit(drawn / "pictures", tmp_path / "few", labels=grades, features="pixels:4", n_jobs=1)
         return Collection.open(tmp_path / "few")
 
-    def test_comparisons_lower_the_error_on_drawn_fruit(self, tmp_path):
+    def test_comparisons_lower_the_error_on_drawn_fruit_but_not_the_leave_one_out_error(self, tmp_path):
         fruit, folder = make_fruit(90, size=24, random_state=1), tmp_path / "fruit"
         folder.mkdir()
         for number, image in enumerate(fruit.images):
@@ -243,8 +258,10 @@ class TestTraining:
 
             before = error()
             answer(collection, 300, of=lambda name: fruit.ripeness[int(name[:3])])
-            collection.fit()
+            report = collection.fit()
             assert error() < 0.8 * before
+            first, second = collection.quality().trainings
+            assert report.error == second.error == first.error == collection.doctor().error
 
     def test_no_grade_is_changed(self, drawn, tmp_path):
         with self.few_grades(drawn, tmp_path) as collection:
@@ -310,6 +327,26 @@ class TestTraining:
             collection.remove([collection.picture(picture).name])
             with read_store(collection.directory) as store:
                 assert picture not in store.implied_grades()
+
+    def test_implied_grades_vote_alone_once_all_given_ones_are_withdrawn(self, drawn, tmp_path):
+        with self.few_grades(drawn, tmp_path) as collection:
+            answer(collection, 200)
+            collection.fit()
+            collection.labeling.grade([picture.id for picture in collection.pictures(given=True).items], None)
+            result = collection.rank("004.png", within_grade=True)
+            assert result.total > 0
+            assert {hit.grade for hit in result.hits} == {result.grade}
+            assert collection.quality().error is None
+            with pytest.raises(CollectionError, match="no picture of the collection has a grade"):
+                collection.doctor()
+            draw(55).save(tmp_path / "055.png")
+            with pytest.raises(CollectionError, match="no picture of the collection has a grade"):
+                collection.evaluate_on(tmp_path, {"055.png": 1}, n_jobs=1)
+            with read_store(collection.directory) as store:
+                implied = list(store.implied_grades())
+            collection.remove(implied)
+            with pytest.raises(CollectionError, match="no picture of the collection has a grade"):
+                collection.doctor()
 
     def test_new_pictures_are_added_and_ranked_after_it(self, drawn, tmp_path):
         with self.few_grades(drawn, tmp_path) as collection:

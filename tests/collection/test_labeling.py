@@ -3,7 +3,8 @@
 import pytest
 
 from ordrank import Collection
-from ordrank.errors import BadPicturesError, ConflictError, InputError, NewGradeError
+from ordrank.collection.access import judgement_store
+from ordrank.errors import BadPicturesError, ConflictError, InputError, NewGradeError, UnknownError
 from tests.collection.commands import fit, info
 from tests.collection.pictures import draw, draw_files, rows, write_grades
 
@@ -74,6 +75,20 @@ class TestGraders:
         collection.grade("032.png", 2, grader="Zoe")
         assert collection.picture("032.png").grade == "0"
 
+    def test_reliabilities_are_forgotten_with_the_grades_they_were_estimated_from(self, collection, pictures, tmp_path):
+        names = [f"{number:03d}.png" for number in range(1, 31)]
+        for number, name in enumerate(names, start=1):
+            for grader in ("Ann", "Ben"):
+                collection.grade(name, number % 3, grader=grader)
+            collection.grade(name, 2 - number % 3, grader="Zoe")
+        collection.fit()
+        labels = write_grades(tmp_path / "new.csv", names, grade=lambda name: (int(name[:3]) + 2) % 3)
+        collection.fit(pictures, labels, n_jobs=1)
+        assert collection.labeling.graders().graders == ()
+        collection.grade("032.png", 0, grader="Ann")
+        collection.grade("032.png", 2, grader="Zoe")
+        assert collection.picture("032.png").grade == "1"
+
     def test_pictures_that_were_removed_are_not_counted(self, collection):
         collection.grade("001.png", 0, grader="Ann")
         collection.grade("001.png", 2, grader="Ben")
@@ -132,6 +147,26 @@ class TestScale:
         with pytest.raises(InputError, match="999"):
             collection.labeling.grade(["001.png", "999.png"], 0)
         assert rows(collection.directory, "SELECT id, grade FROM pictures") == before
+
+
+class TestRemovedMeanwhile:
+    """Another process removes a picture between the look at it and what is said about it."""
+
+    @pytest.mark.parametrize(
+        "say",
+        [
+            lambda labeling: labeling.grade(["001.png"], 0),
+            lambda labeling: labeling.confirm("001.png"),
+            lambda labeling: labeling.compare("001.png", "002.png", 1),
+            lambda labeling: labeling.compare("002.png", "001.png", 0),
+        ],
+    )
+    def test_it_is_said_that_the_picture_was_removed(self, collection, say, monkeypatch):
+        seen = collection._live.current()
+        collection.remove(["001.png"])
+        monkeypatch.setattr(collection._live, "current", lambda *pictures: seen)
+        with pytest.raises(UnknownError, match="removed"):
+            say(collection.labeling)
 
 
 class TestConfirmation:
@@ -244,3 +279,34 @@ class TestCollectionsWithoutGrades:
             ungraded.rank("000.png")
         assert ungraded.quality().error is None
         assert ungraded.pictures(sort="spectrum").total == 12
+
+
+class TestQueryPlans:
+    """What one picture costs does not grow with the collection."""
+
+    TABLES = ("pictures", "gradings", "comparisons", "confirmed", "trained", "grade_changes", "embeddings")
+
+    def scans(self, connection, statement):
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+        return [text for *_, text in plan if text.startswith(tuple(f"SCAN {table}" for table in self.TABLES))]
+
+    def test_recording_what_someone_says_scans_no_table(self, trained):
+        with judgement_store(trained, timeout=1) as store:
+            connection, statements = store._connection, []
+            connection.set_trace_callback(statements.append)
+            store.give_grades([2, 3], 0.0, "Ann", "a")
+            store.give_grades([2, 3], 1.0, "Ben", "b")  # rounded to the scale
+            store.put_comparison(2, 3, 1, "Ann")
+            store.confirm_grade(2, 0.0)
+            connection.set_trace_callback(None)
+            found = [text for text in statements if text.startswith(("SELECT", "INSERT", "UPDATE", "DELETE"))]
+            assert len(found) > 20
+            assert {text: scans for text in found if (scans := self.scans(connection, text))} == {}
+
+    def test_removing_a_picture_scans_no_table_that_refers_to_it(self, trained):
+        with judgement_store(trained, timeout=1) as store:
+            connection = store._connection
+            for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                for _, _, parent, column, *_ in connection.execute(f"PRAGMA foreign_key_list({table})").fetchall():
+                    assert parent == "pictures"
+                    assert self.scans(connection, f"DELETE FROM {table} WHERE {column} = 1") == [], (table, column)

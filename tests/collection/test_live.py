@@ -14,6 +14,7 @@ from ordrank import Collection
 from ordrank.collection.access import write_store
 from ordrank.collection.export import COLUMNS
 from ordrank.collection.snapshot import EmbeddingSpace, _principal_axes
+from ordrank.collection.store import ALL_IDS, Store
 from ordrank.errors import CollectionError, InputError, UnknownError
 from tests.collection.commands import add, fit, rank, remove
 from tests.collection.pictures import draw, draw_files, rows
@@ -57,6 +58,18 @@ class TestRefresh:
         fit(None, trained)
         assert collection.model_name != model
         assert content_of(collection.rank(1, 200)) == expected(trained, "000.png")
+
+    def test_of_added_pictures_only_the_embeddings_are_read(self, collection, trained, tmp_path, monkeypatch):
+        collection.picture(1)
+        draw_files(tmp_path / "new", [50, 51])
+        add(trained, tmp_path / "new", n_jobs=1)
+        read, embeddings = [], Store.embeddings
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "embeddings", lambda store, ids=ALL_IDS: read.append(ids) or embeddings(store, ids))
+            found = content_of(collection.rank(1, 200))
+        assert [ids.start for ids in read] == [41]
+        assert found == expected(trained, "000.png")
+        assert collection.rank(2).known_grade == "1"  # held out as before
 
     def test_a_replaced_file_is_noticed(self, collection, trained, tmp_path):
         collection.picture(1)

@@ -6,8 +6,13 @@ from contextlib import closing
 import pytest
 
 from ordrank import Collection
-from ordrank.collection.database import DATABASE
-from tests.collection.pictures import files, rows
+from ordrank.collection.database import DATABASE, create
+from ordrank.collection.types import Header
+from tests.collection.pictures import draw_files, files, rows
+
+_GRADE_CHANGES = """CREATE TABLE grade_changes (
+    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, undoes INTEGER
+)"""
 
 
 @pytest.fixture
@@ -16,12 +21,19 @@ def older(trained):
     with Collection.open(trained) as collection:
         collection.grade("005.png", 0)
     with closing(sqlite3.connect(trained / DATABASE)) as database, database:
-        for table in ("gradings", "comparisons", "confirmed", "trainings"):
+        changes = database.execute("SELECT serial, id, before, grade, undoes FROM grade_changes").fetchall()
+        for table in ("grade_changes", "gradings", "comparisons", "confirmed", "implied", "trainings"):
             database.execute(f"DROP TABLE {table}")
-        for column in ("grader", "given", "batch", "key"):
-            database.execute(f"ALTER TABLE grade_changes DROP COLUMN {column}")
+        database.execute("DROP INDEX pictures_grade")
+        database.execute(_GRADE_CHANGES)
+        database.executemany("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?)", changes)
+        database.execute("DELETE FROM counters WHERE key NOT IN ('serial', 'changed')")
         database.execute("UPDATE meta SET value = '4' WHERE key = 'format'")
     return trained
+
+
+def schema(directory):
+    return set(rows(directory, "SELECT type, name, tbl_name, sql FROM sqlite_master"))
 
 
 def format_of(directory):
@@ -51,6 +63,25 @@ def test_the_first_grade_upgrades_it_and_keeps_everything(older):
         assert collection.picture("005.png").grade == "2"
         assert collection.fit().graded == 30
         assert len(collection.quality().trainings) == 1
+
+
+def test_an_upgraded_collection_has_the_schema_of_a_new_one(older, tmp_path):
+    (tmp_path / "new").mkdir()
+    create(tmp_path / "new", Header("pixels:4", "pixels:4", 48))
+    assert schema(older) != schema(tmp_path / "new")
+    with Collection.open(older) as collection:
+        collection.labeling.confirm("005.png")
+    assert schema(older) == schema(tmp_path / "new")
+    assert rows(older, "PRAGMA foreign_key_check") == []
+
+
+def test_the_id_of_a_picture_that_is_removed_later_is_never_used_again(older, tmp_path):
+    ((last,),) = rows(older, "SELECT max(id) FROM pictures")
+    with Collection.open(older) as collection:
+        collection.remove([last])
+        draw_files(tmp_path / "new", [50])
+        collection.add(tmp_path / "new", n_jobs=1)
+        assert collection.picture("050.png").id > last
 
 
 def test_an_upgrade_happens_as_a_whole_or_not_at_all(older, monkeypatch):

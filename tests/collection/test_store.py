@@ -109,6 +109,20 @@ class TestRows:
             assert (bad.name, bad.reason) == ("d", "has the same content as 'a' and is kept once")
             assert store.find("d") is None
 
+    def test_implied_grades_go_with_their_pictures_which_nobody_looks_through(self, directory, monkeypatch):
+        monkeypatch.setattr("os.path.exists", lambda path: True)
+        with write_store(directory) as store:
+            store_embeddings(store, "model-x", [embedded(3)], implied={1: 0.0, 2: 1.0, 3: 2.0})
+            statements = []
+            store._connection.set_trace_callback(statements.append)
+            insert(store, picture("a", content="new"))
+            (duplicate,) = insert(store, picture("b", content="sha of c"))
+            store._connection.set_trace_callback(None)
+            assert duplicate.duplicate_of == "c"
+            assert store.implied_grades() == {3: 2.0}
+            plans = [store._connection.execute(f"EXPLAIN QUERY PLAN {text}").fetchall() for text in statements]
+            assert not [step for plan in plans for *_, step in plan if step.startswith("SCAN pictures")]
+
     def test_batch_is_stored_in_one_transaction(self, directory):
         broken = picture("e", content=object())
         with write_store(directory) as store:
@@ -126,6 +140,14 @@ class TestRows:
             for table in ("pictures", "features", "embeddings", "thumbnails"):
                 assert connection.execute(f"SELECT id FROM {table}").fetchall() == [(3,)]
 
+    def test_a_training_counts_the_grades_it_began_with(self, directory):
+        with write_store(directory) as store:
+            grades = store.grades()
+            store.give_grades([1], 3.0)
+            store.store_embeddings("model-x", [embedded(3)], grades, 0.5, {})
+            (training,) = store.trainings()
+            assert (training.pictures, training.graded, store.count_changed()) == (3, 1, 1)
+
     def test_model_name_and_notes_are_stored(self, directory):
         with write_store(directory) as store:
             store_embeddings(store, "model-x", [embedded(3)], {"fitted": "today"})
@@ -133,8 +155,8 @@ class TestRows:
             assert (store.header.model, store.note("fitted"), store.note("nothing")) == ("model-x", "today", None)
 
 
-def store_embeddings(store, model, batches, notes=None):
-    store.store_embeddings(model, batches, store.grades(), 0.5, notes or {})
+def store_embeddings(store, model, batches, notes=None, **options):
+    store.store_embeddings(model, batches, store.grades(), 0.5, notes or {}, **options)
 
 
 def embedded(*lengths, held_out=None):

@@ -1,8 +1,10 @@
 """A grade that was set on a picture is not undone once that picture is gone."""
 
+import numpy as np
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.access import write_store
 from ordrank.errors import ConflictError
 from tests.collection.commands import add, remove
 from tests.collection.pictures import draw_files, rows
@@ -88,6 +90,18 @@ class TestByKey:
         self.grade(collection, ["005.png"], 2, None, grader="Ann")
         self.grade(collection, ["005.png"], 0, None, grader="Ben")
         assert [given.grader for given in collection.labeling.grades_of("005.png")] == ["Ann", "Ben"]
+
+
+def test_the_earlier_grade_keeps_its_estimate_and_its_time(collection):
+    directory, earlier = collection.directory, "SELECT * FROM gradings"
+    collection.grade("005.png", 0, grader="Ann")
+    before = rows(directory, earlier)
+    with write_store(directory) as store:
+        store.set_estimates([collection.picture("005.png").id], np.array([[1.0, 0.0, 2.0]]))  # as a training does
+    collection.grade("005.png", 1, grader="Ann")
+    assert rows(directory, earlier) != before
+    collection.undo(grader="Ann")
+    assert rows(directory, earlier) == before
 
 
 class TestOtherGraders:

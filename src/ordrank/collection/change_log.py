@@ -23,16 +23,33 @@ SCHEMA = """
 CREATE TABLE added (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE);
 CREATE TABLE counters (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE trained (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL);
+"""
+GRADE_CHANGES = """
 CREATE TABLE grade_changes (
-    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, undoes INTEGER,
-    grader TEXT NOT NULL DEFAULT '', given REAL, batch INTEGER, key TEXT
+    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL REFERENCES pictures ON DELETE CASCADE, before REAL, grade REAL,
+    undoes INTEGER, grader TEXT NOT NULL, batch INTEGER NOT NULL, key TEXT,
+    given REAL, given_estimate REAL, given_time TEXT
 );
+CREATE INDEX grade_changes_id ON grade_changes (id);
+CREATE INDEX grade_changes_batch ON grade_changes (batch);
+CREATE INDEX grade_changes_key ON grade_changes (grader, key);
+"""
+# From format 4, in which the table had its first five columns, and nothing kept the id of the last picture.
+UPGRADE = f"""
+ALTER TABLE grade_changes RENAME TO older_changes;
+{GRADE_CHANGES}
+INSERT INTO grade_changes
+    SELECT serial, id, before, grade, undoes, '', serial, NULL, NULL, NULL, NULL FROM older_changes
+    WHERE id IN (SELECT id FROM pictures);
+DROP TABLE older_changes;
+INSERT INTO counters SELECT '{LAST_ID}', coalesce(max(id), 0) FROM pictures;
 """
 _INCREMENT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
 _SET = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
 _REMEMBER = "INSERT OR IGNORE INTO trained SELECT id, grade FROM pictures WHERE"
 _NOT_UNDONE = "undoes IS NULL AND serial NOT IN (SELECT undoes FROM grade_changes WHERE undoes IS NOT NULL)"
-_COUNT = "SELECT count(*) FROM trained JOIN pictures USING (id) WHERE trained.grade IS NOT pictures.grade"
+# A cross join reads the left table first: fewer grades have changed than there are pictures.
+_COUNT = "SELECT count(*) FROM trained CROSS JOIN pictures USING (id) WHERE trained.grade IS NOT pictures.grade"
 
 
 class GradeChange(NamedTuple):
@@ -42,11 +59,22 @@ class GradeChange(NamedTuple):
     grade: float | None
 
 
+class Given(NamedTuple):
+    """The grade that a grader gave a picture, or None; the estimate of the model and the time then."""
+
+    grade: float | None = None
+    estimate: float | None = None
+    time: str | None = None
+
+
+NOT_GIVEN = Given()
+
+
 class LoggedChange(NamedTuple):
     """A logged change that has not been undone.
 
-    Its serial number, the picture, its grade before and after, who changed it, what that grader had given before, and
-    the serial number of the first of the changes that were made together.
+    Its serial number, the picture, its grade before and after, who changed it, the serial number of the first of the
+    changes that were made together, and what the grader had given before.
     """
 
     serial: int
@@ -54,8 +82,8 @@ class LoggedChange(NamedTuple):
     before: float | None
     grade: float | None
     grader: str
-    given: float | None
     batch: int
+    given: Given
 
 
 def counter(connection: sqlite3.Connection | sqlite3.Cursor, key: str) -> int:
@@ -122,11 +150,6 @@ def count_removal(cursor: sqlite3.Cursor, names: Sequence[str]) -> None:
     cursor.execute(_INCREMENT, (REMOVED, trained))
 
 
-def forget_removed(cursor: sqlite3.Cursor) -> None:
-    """Delete the changes of removed pictures."""
-    cursor.execute("DELETE FROM grade_changes WHERE id NOT IN (SELECT id FROM pictures)")
-
-
 def forget_changes(cursor: sqlite3.Cursor, pictures: Sequence[int]) -> None:
     """Delete the changes of pictures, which cannot be undone any more."""
     cursor.execute("DELETE FROM grade_changes WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(pictures),))
@@ -138,7 +161,7 @@ def change_grade(
     *,
     undoes: int | None = None,
     grader: str = "",
-    given: float | None = None,
+    given: Given = NOT_GIVEN,
     batch: int | None = None,
     key: str | None = None,
 ) -> int:
@@ -154,10 +177,10 @@ def change_grade(
     cursor.execute(_INCREMENT, (CHANGED, _count_changed(cursor, change.id) - changed_before))
     serial = counter(cursor, SERIAL)
     batch = serial if batch is None else batch
-    logged = (serial, change.id, before, change.grade, undoes, grader, given, batch, key)
-    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", logged)
+    logged = (serial, change.id, before, change.grade, undoes, grader, batch, key, *given)
+    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", logged)
     # What was changed together is forgotten together, so that all of it is undone or nothing.
-    cursor.execute("DELETE FROM grade_changes WHERE coalesce(batch, serial) <= ?", (serial - MAX_LOGGED,))
+    cursor.execute("DELETE FROM grade_changes WHERE batch <= ?", (serial - MAX_LOGGED,))
     return batch
 
 
@@ -192,14 +215,14 @@ def is_logged(cursor: sqlite3.Cursor, grader: str, key: str) -> bool:
 
 def standing_changes(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[LoggedChange]:
     """Return the changes by a grader that were made together and are not undone: those with a key, else the last."""
-    columns = "serial, id, before, grade, grader, given, coalesce(batch, serial) AS made"
+    columns = "serial, id, before, grade, grader, batch, given, given_estimate, given_time"
     standing = f"SELECT {columns} FROM grade_changes WHERE grader = ? AND {_NOT_UNDONE}"
     if key is None:
-        statement = f"SELECT * FROM ({standing}) WHERE made = (SELECT max(made) FROM ({standing})) ORDER BY serial"
+        statement = f"SELECT * FROM ({standing}) WHERE batch = (SELECT max(batch) FROM ({standing})) ORDER BY serial"
         found = cursor.execute(statement, (grader, grader))
     else:
         found = cursor.execute(f"{standing} AND key = ? ORDER BY serial", (grader, key))
-    return [LoggedChange(*row) for row in found]
+    return [LoggedChange(*row[:6], Given(*row[6:])) for row in found]
 
 
 def has_later(cursor: sqlite3.Cursor, changes: Sequence[LoggedChange]) -> bool:

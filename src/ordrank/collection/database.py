@@ -15,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from ordrank._io import sync_directory
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log, judgements
 from ordrank.collection.types import EmbeddedBatch, Header
@@ -61,7 +62,7 @@ def create(directory: Path, header: Header) -> None:
     with closing(connect(unfinished, "rwc")) as connection:
         connection.execute("PRAGMA page_size = 16384")  # thumbnails would leave almost half of smaller pages empty
         connection.execute("BEGIN IMMEDIATE")
-        for statement in (_SCHEMA + change_log.SCHEMA + judgements.SCHEMA).split(";"):
+        for statement in (_SCHEMA + change_log.SCHEMA + change_log.GRADE_CHANGES + judgements.SCHEMA).split(";"):
             connection.execute(statement)
         settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
         if header.order is not None:
@@ -71,6 +72,7 @@ def create(directory: Path, header: Header) -> None:
         write_meta(connection.cursor(), {"format": str(DATABASE_FORMAT), **settings})
         connection.execute("COMMIT")
     unfinished.replace(directory / DATABASE)
+    sync_directory(directory)
 
 
 def connect_to_write(directory: Path, timeout: float = 30.0) -> sqlite3.Connection:
@@ -89,12 +91,10 @@ def connect_to_write(directory: Path, timeout: float = 30.0) -> sqlite3.Connecti
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    """Add what format 5 has more than 4, as a whole or not at all."""
+    """Give a database of format 4 the schema of a new one, as a whole or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     if connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("4",):  # still
-        added = ["grader TEXT NOT NULL DEFAULT ''", "given REAL", "batch INTEGER", "key TEXT"]
-        statements = [f"ALTER TABLE grade_changes ADD COLUMN {column}" for column in added]
-        for statement in (*statements, *judgements.SCHEMA.split(";")):
+        for statement in (change_log.UPGRADE + judgements.SCHEMA).split(";"):
             connection.execute(statement)
         write_meta(connection.cursor(), {"format": str(DATABASE_FORMAT)})
     connection.execute("COMMIT")

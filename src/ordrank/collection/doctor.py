@@ -26,7 +26,7 @@ from ordrank.collection.reports import (
     is_poor,
     verdict,
 )
-from ordrank.collection.search import Estimates, split_held_out
+from ordrank.collection.search import NO_GIVEN, Estimates, split_held_out
 from ordrank.collection.snapshot import EmbeddingSpace, Snapshot
 from ordrank.collection.store import ERROR
 from ordrank.errors import CollectionError
@@ -81,6 +81,8 @@ def _examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorR
         noted = store.note(ERROR)
     grades = snapshot.grades[space.rows]
     graded = np.flatnonzero(~np.isnan(grades))
+    if not len(graded):  # implied ones may vote
+        raise CollectionError(NO_GIVEN)
     progress(f"examining {pluralize(len(space.rows), 'picture')}", 0, 0)
     estimates = estimate_held_out(snapshot, space, graded, progress)
     nearest, distances = _nearest_in_appearance(space, progress)

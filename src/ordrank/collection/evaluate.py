@@ -22,11 +22,11 @@ from ordrank.collection.ingest.importing import check_report, extractor_of
 from ordrank.collection.ingest.labels import Labels, LabelsLike
 from ordrank.collection.ingest.reading import ReadPicture, read_pictures
 from ordrank.collection.reports import Evaluation, ImportReport, advice_for, is_poor, verdict
-from ordrank.collection.search import Estimates, Groups
+from ordrank.collection.search import NO_GIVEN, Estimates, Groups
 from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.train import fit_ranker, project
 from ordrank.collection.types import COVERAGE, BadPicture, Header
-from ordrank.errors import InputError
+from ordrank.errors import CollectionError, InputError
 
 _BLOCK = 1000  # pictures graded at a time
 
@@ -80,6 +80,9 @@ def evaluate_pictures(
 ) -> Evaluation:
     """Grade pictures from outside a collection with its model; see :meth:`Collection.evaluate_on`."""
     estimator, header, listing = snapshot.searcher.estimator, snapshot.header, list_pictures(images)
+    given = snapshot.grades[~np.isnan(snapshot.grades)]
+    if not len(given):  # implied ones vote
+        raise CollectionError(NO_GIVEN)
     if labels is None:
         table = GradeTable(read_folder_grades(listing.names, header))
     else:
@@ -99,7 +102,6 @@ def evaluate_pictures(
         )
         for i in range(0, len(new), _BLOCK)
     ]
-    given = snapshot.grades[~np.isnan(snapshot.grades)]
     mae_median = float(np.abs(np.median(given) - true).mean())
     predicted = _with_labels_of(true, estimator.labels, parts)
     return _evaluation(header, predicted, given, mae_median, read=report, in_collection=tuple(known))

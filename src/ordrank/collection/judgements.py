@@ -18,16 +18,15 @@ import numpy as np
 
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log
-from ordrank.collection.change_log import GradeChange
-from ordrank.errors import ConflictError
+from ordrank.collection.change_log import NOT_GIVEN, Given, GradeChange
+from ordrank.errors import ConflictError, UnknownError
 from ordrank.labeling.agreement import Ratings, consensus, weighted_median
 from ordrank.metrics import nearest_label
 
 UNNAMED = ""  # the grader who gave no name
-IMPLIED = "implied grades"  # key of the grades that comparisons implied at the last training, pairs of id and grade
 _WEIGHTS = "grader weights"  # key of the reliabilities of graders, by name
 # ``estimate``: that of the model when the grade was given, which did not know it. ``confirmed``: grades that someone
-# has looked at again and kept.
+# has looked at again and kept. ``implied``: grades that comparisons implied at the last training.
 SCHEMA = """
 CREATE TABLE gradings (
     picture INTEGER NOT NULL REFERENCES pictures ON DELETE CASCADE, grader TEXT NOT NULL, grade REAL NOT NULL,
@@ -38,12 +37,22 @@ CREATE TABLE comparisons (
     second INTEGER NOT NULL REFERENCES pictures ON DELETE CASCADE,
     grader TEXT NOT NULL, outcome INTEGER NOT NULL, time TEXT NOT NULL, PRIMARY KEY (first, second, grader)
 ) WITHOUT ROWID;
+CREATE INDEX comparisons_second ON comparisons (second);
+CREATE INDEX gradings_grade ON gradings (grade);
+CREATE INDEX pictures_grade ON pictures (grade);
 CREATE TABLE confirmed (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL NOT NULL);
+CREATE TABLE implied (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, grade REAL NOT NULL);
 CREATE TABLE trainings (
     number INTEGER PRIMARY KEY, time TEXT NOT NULL, pictures INTEGER NOT NULL, graded INTEGER NOT NULL, error REAL,
     features TEXT NOT NULL
 );
 """
+# The grades next to a value, each by a search in an index: there may be many pictures.
+_ADJACENT = " UNION ALL ".join(
+    f"SELECT {nearest}(grade) FROM {table} WHERE grade {side} ?"
+    for table in ("pictures", "gradings")
+    for nearest, side in (("max", "<="), ("min", ">="))
+)
 
 
 class Grading(NamedTuple):
@@ -84,26 +93,22 @@ def now() -> str:
 
 def give_grades(
     cursor: sqlite3.Cursor, pictures: Sequence[int], grader: str, grade: float | None, key: str | None
-) -> int | None:
+) -> None:
     """Record the grade of one grader for pictures, or withdraw it (None), in a transaction of its own.
 
-    A change with a key that is logged is not made again, and what changes nothing is not logged. Return the id of the
-    first picture that does not exist, if there is one.
+    A change with a key that is logged is not made again, and what changes nothing is not logged. Raise UnknownError if
+    a picture does not exist.
     """
     if key is not None and change_log.is_logged(cursor, grader, key):
-        return None
+        return
     batch, agreed = None, GraderConsensus(cursor)
     for picture in pictures:
-        found = cursor.execute("SELECT grade, estimate FROM pictures WHERE id = ?", (picture,)).fetchone()
-        if found is None:
-            return picture
-        given, (before, estimate) = _given(cursor, picture, grader), found
-        if given == grade and before == agreed.grade(picture):
+        given, (before, estimate) = _given(cursor, picture, grader), _grade_and_estimate(cursor, picture)
+        if given.grade == grade and before == agreed.grade(picture):
             continue
-        _put(cursor, picture, grader, grade, estimate)
+        _put(cursor, picture, grader, NOT_GIVEN if grade is None else Given(grade, estimate, now()))
         change = GradeChange(picture, agreed.grade(picture))
         batch = change_log.change_grade(cursor, change, grader=grader, given=given, batch=batch, key=key)
-    return None
 
 
 def undo_grades(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[int]:
@@ -117,9 +122,8 @@ def undo_grades(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[in
         raise ConflictError("one of the pictures was graded again since, so that this change is not undone")
     change_log.forget_in_later(cursor, changes)
     for change in changes:
-        (estimate,) = cursor.execute("SELECT estimate FROM pictures WHERE id = ?", (change.id,)).fetchone()
         given = _given(cursor, change.id, grader)
-        _put(cursor, change.id, grader, change.given, estimate)
+        _put(cursor, change.id, grader, change.given)
         grade = agreed.grade(change.id)
         before = GradeChange(change.id, change.before if grade is None else grade)
         change_log.change_grade(cursor, before, undoes=change.serial, grader=grader, given=given)
@@ -131,14 +135,16 @@ def update_consensus(cursor: sqlite3.Cursor) -> None:
     rows = cursor.execute("SELECT picture, grader, grade FROM gradings ORDER BY picture, grader").fetchall()
     ratings, pictures = Ratings.from_rows(rows), dict.fromkeys(picture for picture, _, _ in rows)
     if len(ratings.graders) < 2:
+        cursor.execute("DELETE FROM meta WHERE key = ?", (_WEIGHTS,))
         return
-    found = consensus(ratings, labels=GraderConsensus(cursor).scale)
+    found, agreed = consensus(ratings), GraderConsensus(cursor)
     weights = json.dumps(dict(zip(map(str, ratings.graders), found.weights.tolist(), strict=True)))
     cursor.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_WEIGHTS, weights))
     n_graders = (~np.isnan(ratings.grades)).sum(axis=1)
-    for picture, grade, n in zip(pictures, found.grades.tolist(), n_graders.tolist(), strict=True):
+    rounded = {median: agreed.rounded(median) for median in set(found.grades.tolist())}
+    for picture, median, n in zip(pictures, found.grades.tolist(), n_graders.tolist(), strict=True):
         if n > 1:
-            change_log.replace_grade(cursor, GradeChange(picture, grade))
+            change_log.replace_grade(cursor, GradeChange(picture, rounded[median]))
 
 
 class GraderConsensus:
@@ -155,17 +161,21 @@ class GraderConsensus:
             return float(rows[0][1]) if rows else None
         grades = np.array([[grade for _, grade in rows]], dtype=np.float64)
         median = weighted_median(grades, np.array([self._weights.get(grader, 1.0) for grader, _ in rows]))
-        scale = np.union1d(self.scale, grades)
-        return float(scale[nearest_label(scale, median)[0]])
+        return self.rounded(float(median[0]))
+
+    def rounded(self, median: float) -> float:
+        """Return the nearest of all grades that have names, else of those that pictures have or graders gave."""
+        if self._named is not None:
+            scale = self._named
+        else:
+            found = self._cursor.execute(_ADJACENT, (median,) * 4).fetchall()
+            scale = np.unique([grade for (grade,) in found if grade is not None])
+        return float(scale[nearest_label(scale, np.array([median]))[0]])
 
     @cached_property
-    def scale(self) -> FloatArray:
-        """All grades that have names, else those that pictures have or graders gave at first, ascending."""
+    def _named(self) -> FloatArray | None:
         order = self._cursor.execute("SELECT value FROM meta WHERE key = 'order'").fetchone()
-        if order is not None:
-            return np.arange(len(json.loads(order[0])), dtype=np.float64)
-        statement = "SELECT grade FROM pictures WHERE grade IS NOT NULL UNION SELECT grade FROM gradings ORDER BY grade"
-        return np.array([grade for (grade,) in self._cursor.execute(statement)], dtype=np.float64)
+        return None if order is None else np.arange(float(len(json.loads(order[0]))))
 
     @cached_property
     def _weights(self) -> Mapping[str, float]:
@@ -176,9 +186,10 @@ class GraderConsensus:
 
 def confirm_grade(cursor: sqlite3.Cursor, picture: int, grade: float) -> None:
     """Record that someone has looked at the grade of a picture again and kept it; ConflictError if it has another."""
-    statement = "INSERT OR REPLACE INTO confirmed SELECT id, grade FROM pictures WHERE id = ? AND grade = ?"
-    if not cursor.execute(statement, (picture, grade)).rowcount:
+    present, _ = _grade_and_estimate(cursor, picture)
+    if present != grade:
         raise ConflictError("the picture has another grade by now; look at it again")
+    cursor.execute("INSERT OR REPLACE INTO confirmed VALUES (?, ?)", (picture, grade))
 
 
 def withdraw_confirmation(cursor: sqlite3.Cursor, picture: int) -> None:
@@ -188,7 +199,7 @@ def withdraw_confirmation(cursor: sqlite3.Cursor, picture: int) -> None:
 
 def confirmed_pictures(connection: sqlite3.Connection) -> set[int]:
     """Return the ids of the pictures whose present grades were confirmed."""
-    statement = "SELECT id FROM confirmed JOIN pictures USING (id) WHERE confirmed.grade = pictures.grade"
+    statement = "SELECT id FROM confirmed CROSS JOIN pictures USING (id) WHERE confirmed.grade = pictures.grade"
     return {picture for (picture,) in _rows(connection, statement)}
 
 
@@ -211,7 +222,11 @@ def put_comparison(cursor: sqlite3.Cursor, first: int, second: int, grader: str,
     """Record a comparison; another one of the same pictures by the same grader is replaced."""
     if first > second:
         first, second, outcome = second, first, -outcome
-    cursor.execute("INSERT OR REPLACE INTO comparisons VALUES (?, ?, ?, ?, ?)", (first, second, grader, outcome, now()))
+    row = (first, second, grader, outcome, now())
+    try:
+        cursor.execute("INSERT OR REPLACE INTO comparisons VALUES (?, ?, ?, ?, ?)", row)
+    except sqlite3.IntegrityError:  # a foreign key
+        raise UnknownError("one of the pictures was removed") from None
 
 
 def withdraw_comparison(cursor: sqlite3.Cursor, first: int, second: int, grader: str) -> bool:
@@ -227,21 +242,22 @@ def comparisons(connection: sqlite3.Connection) -> list[StoredComparison]:
     return [StoredComparison(*row) for row in _rows(connection, statement)]
 
 
-def implied_grades(note: str | None) -> dict[int, float]:
-    """Return the grades that comparisons implied at the last training, by id, from the note about them."""
-    pairs = [] if note is None else json.loads(note)
-    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        raise sqlite3.DatabaseError("the implied grades are not pairs of a picture and a grade")
-    return {int(picture): float(grade) for picture, grade in pairs}
+def implied_grades(connection: sqlite3.Connection) -> dict[int, float]:
+    """Return the grades that comparisons implied at the last training, by id."""
+    return dict(_rows(connection, "SELECT id, grade FROM implied"))
 
 
-def forget_implied(cursor: sqlite3.Cursor, replaced: int | None = None) -> None:
-    """Forget the implied grades of removed pictures, and of one whose content was replaced."""
-    found = cursor.execute("SELECT value FROM meta WHERE key = ?", (IMPLIED,)).fetchone()
-    if found is not None:
-        known = {picture for (picture,) in cursor.execute("SELECT id FROM pictures")} - {replaced}
-        kept = [pair for pair in implied_grades(found[0]).items() if pair[0] in known]
-        cursor.execute("UPDATE meta SET value = ? WHERE key = ?", (json.dumps(kept), IMPLIED))
+def replace_implied(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float]]) -> None:
+    """Store the grades that comparisons implied at a training, pairs of id and grade, instead of earlier ones."""
+    cursor.execute("DELETE FROM implied")
+    cursor.executemany("INSERT INTO implied VALUES (?, ?)", grades)
+
+
+def forget_content(cursor: sqlite3.Cursor, picture: int) -> None:
+    """Forget what was said about the content of a picture that was replaced, but its grade: that of a file stays."""
+    cursor.execute("DELETE FROM comparisons WHERE first = ? OR second = ?", (picture, picture))
+    cursor.execute("DELETE FROM confirmed WHERE id = ?", (picture,))
+    cursor.execute("DELETE FROM implied WHERE id = ?", (picture,))
 
 
 def count_comparisons(connection: sqlite3.Connection) -> int:
@@ -250,9 +266,8 @@ def count_comparisons(connection: sqlite3.Connection) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def put_training(cursor: sqlite3.Cursor, error: float, features: str) -> None:
-    """Record a training of the current pictures and grades."""
-    pictures, graded = cursor.execute("SELECT count(*), count(grade) FROM pictures").fetchone()
+def put_training(cursor: sqlite3.Cursor, pictures: int, graded: int, error: float, features: str) -> None:
+    """Record a training with so many pictures, of which some were graded when it began."""
     known = None if error != error else error
     statement = "INSERT INTO trainings (time, pictures, graded, error, features) VALUES (?, ?, ?, ?, ?)"
     cursor.execute(statement, (now(), pictures, graded, known, features))
@@ -271,16 +286,23 @@ def _rows(connection: sqlite3.Connection, statement: str, values: tuple[int, ...
     return connection.execute(statement, values).fetchall()
 
 
-def _given(cursor: sqlite3.Cursor, picture: int, grader: str) -> float | None:
-    statement = "SELECT grade FROM gradings WHERE picture = ? AND grader = ?"
+def _grade_and_estimate(cursor: sqlite3.Cursor, picture: int) -> tuple[float | None, float | None]:
+    """Return the grade and the estimate of a picture. Raise UnknownError if it does not exist: it was removed."""
+    found = cursor.execute("SELECT grade, estimate FROM pictures WHERE id = ?", (picture,)).fetchone()
+    if found is None:
+        raise UnknownError(f"the picture with the id {picture} was removed")
+    grade, estimate = found
+    return grade, estimate
+
+
+def _given(cursor: sqlite3.Cursor, picture: int, grader: str) -> Given:
+    statement = "SELECT grade, estimate, time FROM gradings WHERE picture = ? AND grader = ?"
     found = cursor.execute(statement, (picture, grader)).fetchone()
-    return None if found is None else float(found[0])
+    return NOT_GIVEN if found is None else Given(*found)
 
 
-def _put(cursor: sqlite3.Cursor, picture: int, grader: str, grade: float | None, estimate: float | None) -> None:
-    if grade is None:
+def _put(cursor: sqlite3.Cursor, picture: int, grader: str, given: Given) -> None:
+    if given.grade is None:
         cursor.execute("DELETE FROM gradings WHERE picture = ? AND grader = ?", (picture, grader))
     else:
-        cursor.execute(
-            "INSERT OR REPLACE INTO gradings VALUES (?, ?, ?, ?, ?)", (picture, grader, grade, estimate, now())
-        )
+        cursor.execute("INSERT OR REPLACE INTO gradings VALUES (?, ?, ?, ?, ?)", (picture, grader, *given))

@@ -73,6 +73,9 @@ class RunningError:
 class QualityReport:
     """How good the estimates of a collection are, measured on its graded pictures without their own grades.
 
+    Grades that comparisons imply derive from given ones: with them, all but ``trainings`` and ``running_errors``
+    is optimistic.
+
     Attributes
     ----------
     pictures, graded : int

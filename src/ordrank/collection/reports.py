@@ -98,7 +98,7 @@ class FitReport:
     error, error_median : float
         Leave-one-out mean absolute error of the graded pictures, and that of always the median grade. The model was
         selected by it, so that it is optimistic for few or noisy grades; :meth:`Collection.evaluate` holds pictures out
-        of the selection too.
+        of the selection too. Comparisons of pictures do not count for it.
     verdict : str
         The error in words.
     advice : str or None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _BATCH = 256  # queries searched at a time
 ONLY_GRADED = "the only graded picture of the collection does not vote on itself; give more grades with `ordrank fit`"
 NO_GRADES = "no picture of the collection has a grade to vote with; give grades with `ordrank fit`"
+NO_GIVEN = "no picture of the collection has a grade that estimates could be compared with; give grades"
 
 ReadFeatures: TypeAlias = Callable[[Sequence[int]], NDArray[np.float32]]  # ids of k pictures to features (k, dim)
 

@@ -18,7 +18,7 @@ from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import DATABASE, check_exists, check_types, float_table
 from ordrank.collection.model_file import Model, current_model
 from ordrank.collection.search import NO_GRADES, Groups, Searcher
-from ordrank.collection.store import Store
+from ordrank.collection.store import ALL_IDS, Store
 from ordrank.collection.types import Header, Picture, Points, RankRequest
 from ordrank.errors import CollectionError, InputError, UnknownError
 from ordrank.metrics import nearest_label
@@ -41,10 +41,11 @@ class ImageTable:
     heights: tuple[int, ...]
     times: tuple[int, ...]  # of the last change of the files, in nanoseconds
 
-    def has_same_content(self, other: ImageTable) -> bool:
-        """Return whether the other table has the same pictures with the same content."""
-        same_files = self.names == other.names and self.sha256 == other.sha256 and self.times == other.times
-        return same_files and np.array_equal(self.ids, other.ids)
+    def extends(self, other: ImageTable) -> bool:
+        """Return whether the table begins with the pictures of the other one, with the same content."""
+        n = len(other.ids)
+        same_files = self.names[:n] == other.names and self.sha256[:n] == other.sha256 and self.times[:n] == other.times
+        return same_files and np.array_equal(self.ids[:n], other.ids)
 
     def row(self, picture: int) -> int | None:
         """Return the row of a picture."""
@@ -177,10 +178,15 @@ class Snapshot:
         return np.unique(self.grades[~np.isnan(self.grades)])
 
     @cached_property
+    def voting(self) -> FloatArray:
+        """Grades (n,) to vote with: given ones, else implied ones, else NaN."""
+        return np.where(np.isnan(self.grades), self.implied, self.grades)
+
+    @cached_property
     def scale(self) -> FloatArray:
-        """Grades to which estimates are rounded, ascending: all named ones, else the distinct given ones."""
+        """Grades to which estimates are rounded, ascending: all named ones, else the distinct ones that vote."""
         order = self.header.order
-        return self.labels if order is None else np.arange(len(order), dtype=np.float64)
+        return np.unique(self.voting[~np.isnan(self.voting)]) if order is None else np.arange(float(len(order)))
 
     def parse_grade(self, text: str) -> float:
         """Return the number of a grade as a user wrote it; a given grade also from its text, which has fewer digits.
@@ -221,7 +227,7 @@ class Snapshot:
     @property
     def has_votes(self) -> bool:
         """Whether a picture has a grade to vote with, given or implied."""
-        return not (np.isnan(self.grades) & np.isnan(self.implied)).all()
+        return not np.isnan(self.voting).all()
 
     @property
     def searcher(self) -> Searcher:
@@ -234,8 +240,7 @@ class Snapshot:
         if self.space is None:
             raise CollectionError(NO_GRADES)
         rows = self.space.rows
-        voting = np.where(np.isnan(self.grades), self.implied, self.grades)[rows]
-        embeddings = Embeddings(self.images.ids[rows], voting, self.estimates[rows], self.space.vectors)
+        embeddings = Embeddings(self.images.ids[rows], self.voting[rows], self.estimates[rows], self.space.vectors)
         return InMemoryIndex(embeddings, self.space.index)
 
     def warm_up(self) -> str | None:
@@ -349,7 +354,7 @@ def take_snapshot(
             check_types(column, expected)
         columns_of_grades = float_table(list(zip(*numbers, strict=True)), 4)
         images = ImageTable(np.array(ids, dtype=np.int64), names, sha256, widths, heights, times)  # type: ignore[arg-type]
-        if previous is not None and images.has_same_content(previous.images):
+        if previous is not None and len(images.ids) == len(previous.images.ids) and images.extends(previous.images):
             images = previous.images
         model = _model(store, previous)
         return Snapshot(
@@ -390,9 +395,15 @@ def _space(store: Store, images: ImageTable, model: Model | None, previous: Snap
     rows = np.searchsorted(images.ids, store.embedded_ids())
     if model is None or not len(rows):
         return None
-    space = None if previous is None or previous.model is not model or previous.images is not images else previous.space
-    if space is not None and np.array_equal(rows, space.rows):
-        return space
+    space = None if previous is None or previous.model is not model else previous.space
+    if space is not None and previous is not None and images.extends(previous.images):
+        n = len(space.rows)
+        if np.array_equal(rows, space.rows):
+            return space
+        if np.array_equal(rows[:n], space.rows):  # read what was added: it was in no fit
+            added = store.embeddings(range(int(images.ids[rows[n]]), ALL_IDS.stop))
+            vectors = np.vstack([space.vectors, added.vectors])
+            return replace(space, rows=rows, vectors=vectors, index=ExactIndex(vectors, model.n_order))
     vectors, (ids, held_out) = store.embeddings().vectors, store.held_out(model.n_held_out)
     index, held_out_rows = ExactIndex(vectors, model.n_order), np.searchsorted(images.ids, ids)
     return EmbeddingSpace(rows, vectors, model.n_order, index, held_out_rows, held_out)

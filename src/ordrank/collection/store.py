@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,6 @@ from ordrank.collection.database import (
 )
 from ordrank.collection.judgements import UNNAMED, Grading, StoredComparison, Training
 from ordrank.collection.types import EmbeddedBatch, FileStamp, ImageRow
-from ordrank.errors import UnknownError
 from ordrank.neighbors.search import Embeddings
 
 # The largest number of parameters that older versions of SQLite accept in one statement.
@@ -265,7 +265,7 @@ class Store:
 
     def implied_grades(self) -> dict[int, float]:
         """Return the grades that comparisons implied at the last training, by id; not those given since."""
-        return judgements.implied_grades(self.note(judgements.IMPLIED))
+        return judgements.implied_grades(self._connection)
 
     def count_comparisons(self) -> int:
         """Return the number of all comparisons."""
@@ -322,9 +322,7 @@ class Store:
     ) -> None:
         """Record or withdraw the grade that someone gave pictures, all or none; UnknownError if one is missing."""
         with self.transaction(counted=False) as cursor:
-            missing = judgements.give_grades(cursor, pictures, grader, grade, key)
-            if missing is not None:
-                raise UnknownError(f"the collection has no picture with the id {missing}")
+            judgements.give_grades(cursor, pictures, grader, grade, key)
 
     def undo_grades(self, grader: str = UNNAMED, key: str | None = None) -> list[int]:
         """Undo the change by a grader with a key, else the last, and return the ids of the pictures."""
@@ -388,11 +386,15 @@ class Store:
         with self.transaction() as cursor:
             change_log.count_removal(cursor, names)
             cursor.executemany("DELETE FROM pictures WHERE name = ?", [(name,) for name in names])
-            change_log.forget_removed(cursor)
-            judgements.forget_implied(cursor)
 
     def store_embeddings(
-        self, model: str, batches: Iterable[EmbeddedBatch], grades: FloatArray, error: float, notes: Mapping[str, str]
+        self,
+        model: str,
+        batches: Iterable[EmbeddedBatch],
+        grades: FloatArray,
+        error: float,
+        notes: Mapping[str, str],
+        implied: Mapping[int, float] = MappingProxyType({}),
     ) -> None:
         """Make a model the current one: all pictures get their new embeddings, or nothing changes.
 
@@ -408,6 +410,8 @@ class Store:
             Leave-one-out mean absolute error.
         notes : mapping
             Stored with it, see :meth:`note`.
+        implied : mapping
+            Grades that comparisons imply, by id.
         """
         ids = self.ids()
         with self.transaction() as cursor:
@@ -423,5 +427,7 @@ class Store:
             write_meta(cursor, {"model": model, ERROR: repr(error), **notes})
             trained = [None if np.isnan(grade) else float(grade) for grade in grades]
             change_log.forget_training(cursor, zip(ids, trained, strict=True))
-            judgements.put_training(cursor, error, self.header.extractor)
+            judgements.replace_implied(cursor, implied.items())
+            n_graded = int((~np.isnan(grades)).sum())
+            judgements.put_training(cursor, len(ids), n_graded, error, self.header.extractor)
         self.read_header()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -15,7 +14,6 @@ from ordrank._io import write_files
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.comparing import implied_by_comparisons
 from ordrank.collection.ingest.reading import ReadPicture
-from ordrank.collection.judgements import IMPLIED
 from ordrank.collection.model_file import (
     Model,
     current_model,
@@ -51,9 +49,10 @@ EmbedPictures: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]]
 def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[dict[str, Any], float]:
     """Learn from all pictures of a collection, graded or not, and embed each of them.
 
-    Grades that comparisons imply with certainty, see :func:`implied_by_comparisons`, take part as if they were given;
-    they are noted with the model, and vote until the next training. Errors are those of given grades only.
-    The collection keeps its old model until the new one is complete.
+    Grades that comparisons probably imply, see :func:`implied_by_comparisons`, take part as if they were given; they
+    are stored with the model, and vote until the next training. The error is that of the fit before: implied grades
+    derive from given ones, also from the one that is held out, so that errors with them are optimistic. The collection
+    keeps its old model until the new one is complete.
 
     Parameters
     ----------
@@ -67,19 +66,20 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
     Returns
     -------
     tuple of dict and float
-        The selected hyperparameters, and the leave-one-out mean absolute error of the graded pictures.
+        The selected hyperparameters, and the leave-one-out mean absolute error of the graded pictures, without
+        comparisons.
     """
     grades = store.grades()
     graded = ~np.isnan(grades)
     projection, X = project(store)
     groups = Groups.from_names(np.arange(len(X)), store.groups())
     ranker = fit_ranker(X, grades, groups.codes, balanced=balanced)
+    errors = held_out_errors(ranker, grades[graded])
+    error = float(errors.mean()) if len(errors) else float("nan")
     implied = _implied_grades(store, ranker, X, grades)
     labels = np.where(graded, grades, implied)
     if not np.isnan(implied).all():
         ranker = fit_ranker(X, labels, groups.codes, balanced=balanced)
-    errors = held_out_errors(ranker, labels[~np.isnan(labels)], of=graded[~np.isnan(labels)])
-    error = float(errors.mean()) if len(errors) else float("nan")
     held_out = _held_out(ranker, X, labels, groups.codes)
     held_out[~graded] = np.nan  # estimates of the others may know what comparisons imply
     model = Model.from_ranker(store.header.fingerprint, projection, ranker)
@@ -96,8 +96,8 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
         # Arrays in another memory layout give other last digits: use the model as every reader will.
         written = read_model(store.directory, name, model.fingerprint)
         ids, embedded = store.ids(), _embed_all(written, X, labels, groups, held_out)
-        noted = json.dumps([[ids[i], float(implied[i])] for i in np.flatnonzero(~np.isnan(implied))])
-        store.store_embeddings(name, embedded, grades, error, {**notes, IMPLIED: noted})
+        implied_by_id = {ids[i]: float(implied[i]) for i in np.flatnonzero(~np.isnan(implied))}
+        store.store_embeddings(name, embedded, grades, error, notes, implied_by_id)
     finally:
         # A reader that has just opened the collection may be about to read the previous model.
         for old in recorded - {store.note("model"), previous}:
@@ -145,10 +145,10 @@ def update_estimates(store: Store, ids: Sequence[int]) -> None:
     store.set_estimates(embeddings.ids[chosen], found.columns())
 
 
-def held_out_errors(ranker: OrdinalRanker, grades: FloatArray, *, of: NDArray[np.bool_] | None = None) -> FloatArray:
-    """Return the absolute errors (q,) of the training samples that were held out of the fit, or ``of`` (n,) of them."""
+def held_out_errors(ranker: OrdinalRanker, grades: FloatArray) -> FloatArray:
+    """Return the absolute errors (q,) of the training samples that were held out of the fit."""
     proba = ranker.loo_proba_
-    known = ~np.isnan(proba[:, 0]) & (True if of is None else of)
+    known = ~np.isnan(proba[:, 0])
     return np.abs(ranker.grade_distribution_.median(proba[known]) - grades[known])
 
 

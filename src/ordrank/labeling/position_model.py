@@ -29,7 +29,7 @@ _USUAL_NOISE, _LOG_DEVIATION = 0.1, log(4.0)
 _MAX_SAMPLES = 200  # that hyperparameters are selected with: each candidate is a fit, cubic in the samples
 _MIN_GAIN = 1e-3
 _MAX_STEPS = 1e7  # of a scale, beyond which rounding errors exceed a step
-_CERTAIN = 1.0364  # standard deviations: the order of two samples is certain to 0.85
+_PROBABLE = 1.0364  # standard deviations: the order of two samples has a probability of 0.85
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ def implied_grades(positions: Positions, grades: FloatArray, labels: FloatArray)
     variances, covariance = np.diag(positions.covariance), positions.covariance[:, samples]
     deviation = np.sqrt(np.maximum(variances[:, None] + variances[samples] - 2 * covariance, np.finfo(float).tiny))
     z = (positions.mean[:, None] - positions.mean[samples]) / deviation
-    least = np.where(z >= _CERTAIN, grades[samples], labels[0]).max(axis=1, initial=labels[0])
-    most = np.where(z <= -_CERTAIN, grades[samples], labels[-1]).min(axis=1, initial=labels[-1])
+    least = np.where(z >= _PROBABLE, grades[samples], labels[0]).max(axis=1, initial=labels[0])
+    most = np.where(z <= -_PROBABLE, grades[samples], labels[-1]).min(axis=1, initial=labels[-1])
     return np.where(np.isnan(grades) & (least == most), least, np.nan)
 
 

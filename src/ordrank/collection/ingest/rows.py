@@ -109,8 +109,6 @@ def _duplicate(
         cursor.execute("UPDATE pictures SET name = ? WHERE id = ?", (picture.name, same_content.id))
         return None
     cursor.execute("DELETE FROM pictures WHERE name = ?", (picture.name,))  # its file no longer holds that picture
-    change_log.forget_removed(cursor)
-    judgements.forget_implied(cursor)
     given, held = grades.get(picture.name), grades.get(same_content.name, same_content.grade)
     same = f"has the same content as {same_content.name!r}"
     if given is not None and held is None:
@@ -146,7 +144,7 @@ def _insert(store: Store, cursor: sqlite3.Cursor, picture: ReadPicture, path: st
             return row
         cursor.execute(_REPLACE, (*columns, grade, row))
         cursor.execute("DELETE FROM embeddings WHERE id = ?", (row,))
-        judgements.forget_implied(cursor, row)
+        judgements.forget_content(cursor, row)
         staged_features.forget(cursor, row)
     change_log.remember_added(cursor, row)
     cursor.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (row, encode_vector(picture.features)))
