@@ -29,7 +29,7 @@ STATIC = Path(__file__).parent / "static"
 # Requests handled at a time: Python runs one thread, but a long request must not block the others.
 _THREADS = 2
 # What takes much time or memory, or waits for others that write, has one thread more for each of these.
-_LIMITERS = ("comparing", "decoding", "examining", "writing")
+_LIMITERS = ("adding", "comparing", "decoding", "examining", "writing")
 # Seconds between two checks for changes of the collection by other processes.
 _REFRESH_INTERVAL = 0.5
 

@@ -12,7 +12,16 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from ordrank.errors import CollectionBusyError, CollectionError, ConflictError, InputError, NewGradeError, UnknownError
+from ordrank.errors import (
+    AccessDeniedError,
+    CollectionBusyError,
+    CollectionError,
+    ConflictError,
+    DiskFullError,
+    InputError,
+    NewGradeError,
+    UnknownError,
+)
 from ordrank.web.schemas import ErrorBody
 
 CODES = {
@@ -27,6 +36,7 @@ CODES = {
     415: "unsupported_type",
     500: "internal_error",
     503: "unavailable",
+    507: "disk_full",
 }
 CLOSE = {"Connection": "close"}
 ENDING = "the server is ending; start it again"
@@ -93,6 +103,12 @@ def _input_error(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, CollectionBusyError):
         # Its own message names a process and a machine.
         return error_response(409, "pictures are being imported or trained with; try again in a while", code="busy")
+    if isinstance(error, DiskFullError):
+        return error_response(507, "the disk of the server is full; free some space there and try again")
+    if isinstance(error, AccessDeniedError):
+        return error_response(
+            403, "the server may not open or change the files of the collection; check their permissions"
+        )
     if isinstance(error, CollectionError):
         return error_response(409, message, code="collection")
     return error_response(400, message)

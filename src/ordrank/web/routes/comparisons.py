@@ -43,7 +43,7 @@ async def next_pair(
     "",
     response_model=ComparisonCount,
     dependencies=[Writable],
-    responses=documented(404, 409, 413, 415),
+    responses=documented(404, 409, 413, 415, 507),
     openapi_extra=json_body(ComparisonBody),
 )
 async def compare(request: Request, collection: OpenCollection) -> Response:
