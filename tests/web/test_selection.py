@@ -47,6 +47,13 @@ class TestGrades:
         assert client.get(f"{API}/pictures/6").json()["grade"] == "2"
         assert set_grade(client, 6, "42").json()["grade"] == "42"
 
+    def test_the_key_of_another_change_is_a_conflict(self, client):
+        assert post(client, "grades", pictures=[6], grade="0", key="a").status_code == 200
+        response = post(client, "grades", pictures=[6, 7], grade="0", key="a")
+        assert (response.status_code, response.json()["error"]["code"]) == (409, "conflict")
+        assert post(client, "grades", pictures=[6], grade="0", key="a").status_code == 200
+        assert post(client, "grades", pictures=[6], grade="0", key="").status_code == 400
+
     def test_graders_are_reported(self, client):
         for grader, grade in (("Ann", "0"), ("Ben", "2")):
             post(client, "grades", pictures=[6], grade=grade, grader=grader)

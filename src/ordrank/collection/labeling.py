@@ -78,7 +78,8 @@ class Labeling:
         allow_new : bool
             If False, raise NewGradeError for a grade that is not on the scale of a trained collection.
         key : str, optional
-            A name for this change, by which it can be undone; it is not made again if its key was used before.
+            A name for this change, by which it can be undone; it is not made again if its key was used before. Raise
+            ConflictError if that was for another change.
         """
         if len(pictures) > MAX_LOGGED:
             raise InputError(f"{len(pictures)} pictures are more than the {MAX_LOGGED} that can be graded at once")
