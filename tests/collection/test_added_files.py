@@ -114,6 +114,14 @@ class TestAdding:
         collection.files.add(new(), "ward/a.png")
         assert rows(collection.directory, "SELECT path FROM pictures WHERE id = 41") == [("pictures/ward/a.png",)]
 
+    def test_its_file_counts_as_part_of_the_collection(self, collection):
+        before, data = collection.info().bytes, new()
+        collection.files.add(data, "ward/a.png")
+        assert collection.info().bytes >= before + len(data)
+        (collection.directory / "pictures" / "ward" / "a.png").write_bytes(b"")
+        files = sum(file.stat().st_size for file in collection.directory.iterdir() if file.is_file())
+        assert collection.info().bytes == files + len(data)
+
     def test_a_moved_collection_takes_its_files_along(self, collection, tmp_path):
         number, _ = collection.files.add(new(), "a.png")
         with Collection.open(collection.directory.rename(tmp_path / "elsewhere")) as moved:
@@ -310,11 +318,30 @@ class TestOriginals:
         assert archive.read("005.png") == (pictures / "005.png").read_bytes()
         assert b"006.png" in archive.read("missing.txt")
 
-    def test_names_in_an_archive_stay_inside_its_folder(self, collection):
+    @pytest.mark.parametrize(
+        ("name", "inside"),
+        [
+            ("../../etc/passwd", "etc/passwd"),
+            ("/etc/passwd", "etc/passwd"),
+            (r"\\server\share\a.png", "server/share/a.png"),
+            (r"C:\a.png", "C_/a.png"),
+            ("C:a.png", "C_a.png"),
+            ("//server/a.png", "server/a.png"),
+            ("missing.txt", "missing (2).txt"),
+        ],
+    )
+    def test_names_in_an_archive_stay_inside_its_folder(self, collection, name, inside):
         with write_store(collection.directory) as store, store.transaction() as cursor:
-            cursor.execute("UPDATE pictures SET name = '../../etc/passwd' WHERE id = 6")
+            cursor.execute("UPDATE pictures SET name = ? WHERE id = 6", [name])
         archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6]))))
-        assert archive.namelist() == ["etc/passwd"]
+        assert archive.namelist() == [inside]
+
+    def test_no_file_of_an_archive_takes_the_place_of_another(self, collection):
+        with write_store(collection.directory) as store, store.transaction() as cursor:
+            for picture, name in ((6, "a:b.png"), (7, "a_b.png"), (8, "a?b.png")):
+                cursor.execute("UPDATE pictures SET name = ? WHERE id = ?", [name, picture])
+        archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6, 7, 8]))))
+        assert archive.namelist() == ["a_b.png", "a_b (2).png", "a_b (3).png"]
 
     def test_a_picture_that_takes_much_memory_is_decoded_in_turn(self, collection, monkeypatch):
         monkeypatch.setattr("ordrank.collection.originals.LARGE_PIXELS", 10)

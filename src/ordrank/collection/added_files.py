@@ -131,6 +131,12 @@ def safe_name(name: str) -> str:
     return "/".join([part for part in parts if part][-_MAX_PARTS:]) or "picture"
 
 
+def numbered_name(name: str, number: int) -> str:
+    """Return a name with a number before its suffix."""
+    path = PurePosixPath(name)
+    return str(path.with_name(f"{path.stem} ({number}){path.suffix}"))
+
+
 def _shortened(part: str) -> str:
     """Return a name of at most _MAX_PART bytes, with its suffix."""
     stem, dot, suffix = part.rpartition(".")
@@ -145,11 +151,11 @@ def _free_name(store: Store, directory: Path, name: str) -> str:
     folder = directory / OWN_FOLDER
     if any((folder / parent).is_file() for parent in PurePosixPath(name).parents):  # no folder can have that name
         name = safe_name(name.replace("/", "_"))
-    path, number = PurePosixPath(name), 1
-    while store.find(name) is not None or (folder / name).exists():
+    free, number = name, 1
+    while store.find(free) is not None or (folder / free).exists():
         number += 1
-        name = str(path.with_name(f"{path.stem} ({number}){path.suffix}"))
-    return name
+        free = numbered_name(name, number)
+    return free
 
 
 def _embedded(snapshot: Snapshot, pictures: Sequence[ReadPicture]) -> EmbeddedBatch | None:

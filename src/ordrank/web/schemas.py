@@ -38,8 +38,6 @@ class CollectionBody(BaseModel):
     model: dict[str, Any] | None
     fitted: str | None
     changed: int
-    added: int
-    groups: int
     read_only: bool
     max_table_rows: int
     error: float | None
