@@ -51,7 +51,7 @@ class TestCollection:
             for address in ("collection", "pictures", "pictures/1", "rank?picture=1", "rank.csv?picture=1", "training"):
                 assert str(trained.parent) not in client.get(f"{API}/{address}").text
             with writer_lock(trained):
-                assert train_again(client)["message"].startswith("collection is being written by process")
+                assert train_again(client)["message"].startswith("pictures are being imported or trained with")
 
     def test_named_grades_are_listed_and_set_by_name(self, drawn, tmp_path):
         collection = tmp_path / "named"

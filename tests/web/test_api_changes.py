@@ -211,7 +211,7 @@ class TestTraining:
         with write_store(trained):
             found = train_again(client)
         assert found["state"] == "failed"
-        assert "is being written" in found["message"]
+        assert "are being imported" in found["message"]
         monkeypatch.setattr(Collection, "fit", lambda *a, **k: 1 / 0)
         assert train_again(client) == {
             "state": "failed",

@@ -109,7 +109,7 @@ async def _refresh(collection: Collection) -> None:
 
 
 def _add_page(app: FastAPI, policy: AccessPolicy) -> None:
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     def page(request: Request, token: str | None = None) -> Response:
         if token is not None:
             return _log_in(request, policy, token)

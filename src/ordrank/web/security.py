@@ -69,6 +69,8 @@ class AccessPolicy:
     def check(self, scope: Scope) -> None:
         """Raise ApiError for a request that is not accepted."""
         headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:  # RFC 9112, section 6.1: request smuggling
+            raise ApiError(400, "a request has either Content-Length or Transfer-Encoding", CLOSE)
         self._check_host(headers)
         bearer = self._is_bearer(headers)
         if scope["path"].startswith("/api/") and not (bearer or self._has_cookie(headers)):

@@ -10,7 +10,7 @@ from typing import Literal
 
 from ordrank.collection.collection import Collection
 from ordrank.errors import CollectionBusyError, InputError
-from ordrank.web.errors import hide_folders
+from ordrank.web.errors import public_message
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ def run_training(directory: Path, report: Callable[[TrainingStatus], None]) -> N
         message = f"learned from {fitted.graded} graded pictures; mean error {fitted.error:.3g}"
         report(TrainingStatus("done", message, 1, 1))
     except (InputError, OSError, MemoryError) as error:
-        report(replace(status, state="failed", message=hide_folders(str(error)) or "there is not enough memory"))
+        message = public_message(error, directory) or "there is not enough memory"
+        report(replace(status, state="failed", message=message))
     except Exception:
         logging.getLogger(__name__).exception("training failed")
         report(replace(status, state="failed", message="training failed; the log says why"))

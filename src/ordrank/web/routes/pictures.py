@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from ordrank.collection.annotations import GivenGrade
 from ordrank.collection.types import Picture, PicturePage
-from ordrank.errors import PictureTooLargeError, UnreadablePictureError
+from ordrank.errors import UnreadablePictureError
 from ordrank.features.pictures import THUMBNAIL_SIDE
 from ordrank.web.deps import (
     ListParameters,
@@ -25,7 +25,7 @@ from ordrank.web.deps import (
     read_json,
     read_picture,
 )
-from ordrank.web.errors import ApiError, documented
+from ordrank.web.errors import documented
 from ordrank.web.schemas import AddedBody, ConfirmationBody, GradeBody
 from ordrank.web.uploads import upload_name
 
@@ -57,10 +57,8 @@ async def add_picture(request: Request, collection: OpenCollection, state: State
     def add() -> Response:
         try:
             picture, is_new = collection.files.add(data, name, large_lock=state.large_picture_lock)
-        except PictureTooLargeError as error:
-            raise ApiError(413, f"the picture {error}") from None
         except UnreadablePictureError as error:
-            raise ApiError(400, f"{name} {error}") from None
+            raise type(error)(f"{name} {error}") from None
         collection.refresh()
         return json_response({"picture": collection.picture(picture), "is_new": is_new}, 201 if is_new else 200)
 
