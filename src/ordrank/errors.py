@@ -37,6 +37,14 @@ class CollectionBusyError(CollectionError):
     """Another process is writing to the collection."""
 
 
+class DiskFullError(CollectionError):
+    """There is no space left for the files of a collection."""
+
+
+class AccessDeniedError(CollectionError):
+    """The files of a collection cannot be opened or changed with the permissions that they have."""
+
+
 class ClusterError(InputError):
     """A cluster cannot be reached or failed during a fit."""
 

@@ -1,8 +1,12 @@
 """Pictures that are added one by one from memory, and the files behind the pictures of a collection."""
 
+import errno
 import io
+import os
+import sqlite3
 import zipfile
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +15,19 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from ordrank import Collection
+from ordrank.collection import added_files
 from ordrank.collection.access import write_store
 from ordrank.collection.added_files import safe_name
-from ordrank.errors import CollectionError, InputError, UnknownError, UnreadablePictureError
-from tests.collection.pictures import draw, files, names
+from ordrank.errors import (
+    AccessDeniedError,
+    CollectionError,
+    DiskFullError,
+    InputError,
+    PictureTooLargeError,
+    UnknownError,
+    UnreadablePictureError,
+)
+from tests.collection.pictures import draw, files, names, rows
 from tests.web.requests import png
 
 
@@ -69,6 +82,45 @@ class TestAdding:
         monkeypatch.setattr("ordrank.collection.added_files._TIMEOUT", 0.1)
         with write_store(collection.directory), pytest.raises(CollectionError):
             collection.files.add(new(), "a.png")
+
+    def test_after_waiting_for_a_training_it_has_the_new_model(self, collection, monkeypatch):
+        @contextmanager
+        def write_after_training(*arguments, **options):
+            with Collection.open(collection.directory) as other:
+                other.grade("005.png", 0)
+                other.fit(n_jobs=1)
+            with write_store(*arguments, **options) as store:
+                yield store
+
+        before = collection.model_name
+        monkeypatch.setattr(added_files, "write_store", write_after_training)
+        number, is_new = collection.files.add(new(), "a.png")
+        assert is_new
+        assert collection.model_name != before
+        assert collection.picture(number).estimate == str(77 % 3)
+
+    def test_a_picture_that_takes_much_memory_is_decoded_in_turn(self, collection, monkeypatch):
+        monkeypatch.setattr("ordrank.collection.ingest.reading.LARGE_PIXELS", 10)
+        entered = []
+        collection.files.add(new(), "a.png", large_lock=lambda: entered.append(True) or nullcontext())
+        assert entered == [True]
+
+    def test_a_picture_with_too_many_pixels_is_told_from_a_damaged_one(self, collection, monkeypatch):
+        monkeypatch.setattr("ordrank.features.pictures.MAX_PIXELS", 10)
+        with pytest.raises(PictureTooLargeError):
+            collection.files.add(new(), "a.png")
+
+    def test_its_path_is_stored_with_slashes(self, collection):
+        collection.files.add(new(), "ward/a.png")
+        assert rows(collection.directory, "SELECT path FROM pictures WHERE id = 41") == [("pictures/ward/a.png",)]
+
+    def test_its_file_counts_as_part_of_the_collection(self, collection):
+        before, data = collection.info().bytes, new()
+        collection.files.add(data, "ward/a.png")
+        assert collection.info().bytes >= before + len(data)
+        (collection.directory / "pictures" / "ward" / "a.png").write_bytes(b"")
+        files = sum(file.stat().st_size for file in collection.directory.iterdir() if file.is_file())
+        assert collection.info().bytes == files + len(data)
 
     def test_a_moved_collection_takes_its_files_along(self, collection, tmp_path):
         number, _ = collection.files.add(new(), "a.png")
@@ -159,6 +211,72 @@ class TestAdding:
         assert not set("\\:<>|?*\0") & set("".join(parts))
 
 
+class TestFailures:
+    """What cannot be written or deleted is said, and nothing is half done."""
+
+    def fail_to_write(self, monkeypatch, number):
+        def replace(self, target):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(Path, "replace", replace)
+
+    @pytest.mark.parametrize(
+        ("number", "kind"),
+        [
+            (errno.ENOSPC, DiskFullError),
+            (errno.EACCES, AccessDeniedError),
+            (errno.EROFS, AccessDeniedError),
+            (errno.EIO, CollectionError),
+        ],
+    )
+    def test_a_file_that_cannot_be_written_is_not_added(self, collection, monkeypatch, number, kind):
+        with monkeypatch.context() as patched:
+            self.fail_to_write(patched, number)
+            with pytest.raises(CollectionError) as error:
+                collection.files.add(new(), "a.png")
+        assert type(error.value) is kind
+        assert not [path for path in collection.directory.rglob("*a.png*") if path.is_file()]
+        assert len(names(collection.directory)) == 40
+        assert collection.files.add(new(), "a.png")[1]
+
+    def test_a_database_on_a_full_disk_gets_no_picture(self, collection, monkeypatch):
+        full = sqlite3.OperationalError("database or disk is full")
+        full.sqlite_errorcode = sqlite3.SQLITE_FULL
+
+        def add_rows(*arguments):
+            raise full
+
+        monkeypatch.setattr(added_files, "add_rows", add_rows)
+        with pytest.raises(DiskFullError):
+            collection.files.add(new(), "a.png")
+        assert not list((collection.directory / "pictures").iterdir())
+
+    def test_nothing_is_removed_from_a_folder_that_is_not_writable(self, collection, monkeypatch):
+        number, _ = collection.files.add(new(), "a.png")
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+        with pytest.raises(AccessDeniedError, match="nothing was removed"):
+            collection.remove([number, "005.png"])
+        assert {"a.png", "005.png"} <= names(collection.directory)
+        assert collection.remove(["005.png"]).removed == 1  # its file stays where it is
+
+    def test_files_that_cannot_be_deleted_are_named_and_all_others_are_deleted(self, collection, monkeypatch):
+        collection.files.add(new(77), "a.png")
+        collection.files.add(new(78), "b.png")
+        unlink = Path.unlink
+
+        def fail_for_one(self, missing_ok=False):
+            if self.name == "a.png":
+                raise OSError(errno.EBUSY, "it is busy")
+            unlink(self, missing_ok=missing_ok)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "unlink", fail_for_one)
+            with pytest.raises(CollectionError, match=r"1 file could not .*a.png \(it is"):
+                collection.remove(["a.png", "b.png"])
+        assert [path.name for path in (collection.directory / "pictures").iterdir()] == ["a.png"]
+        assert not {"a.png", "b.png"} & names(collection.directory)
+
+
 class TestOriginals:
     def test_a_large_version_has_the_asked_size_and_no_metadata(self, collection, tmp_path):
         picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 60, 3), dtype=np.uint8))
@@ -200,11 +318,30 @@ class TestOriginals:
         assert archive.read("005.png") == (pictures / "005.png").read_bytes()
         assert b"006.png" in archive.read("missing.txt")
 
-    def test_names_in_an_archive_stay_inside_its_folder(self, collection):
+    @pytest.mark.parametrize(
+        ("name", "inside"),
+        [
+            ("../../etc/passwd", "etc/passwd"),
+            ("/etc/passwd", "etc/passwd"),
+            (r"\\server\share\a.png", "server/share/a.png"),
+            (r"C:\a.png", "C_/a.png"),
+            ("C:a.png", "C_a.png"),
+            ("//server/a.png", "server/a.png"),
+            ("missing.txt", "missing (2).txt"),
+        ],
+    )
+    def test_names_in_an_archive_stay_inside_its_folder(self, collection, name, inside):
         with write_store(collection.directory) as store, store.transaction() as cursor:
-            cursor.execute("UPDATE pictures SET name = '../../etc/passwd' WHERE id = 6")
+            cursor.execute("UPDATE pictures SET name = ? WHERE id = 6", [name])
         archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6]))))
-        assert archive.namelist() == ["etc/passwd"]
+        assert archive.namelist() == [inside]
+
+    def test_no_file_of_an_archive_takes_the_place_of_another(self, collection):
+        with write_store(collection.directory) as store, store.transaction() as cursor:
+            for picture, name in ((6, "a:b.png"), (7, "a_b.png"), (8, "a?b.png")):
+                cursor.execute("UPDATE pictures SET name = ? WHERE id = ?", [name, picture])
+        archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6, 7, 8]))))
+        assert archive.namelist() == ["a_b.png", "a_b (2).png", "a_b (3).png"]
 
     def test_a_picture_that_takes_much_memory_is_decoded_in_turn(self, collection, monkeypatch):
         monkeypatch.setattr("ordrank.collection.originals.LARGE_PIXELS", 10)

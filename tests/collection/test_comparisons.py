@@ -13,6 +13,7 @@ from ordrank.collection import comparing
 from ordrank.collection.access import read_store
 from ordrank.datasets import make_fruit
 from ordrank.errors import CollectionError, InputError, UnknownError
+from ordrank.labeling.position_model import PositionModel
 from tests.collection.commands import fit
 from tests.collection.pictures import N_GRADES, column, draw, rows, write_grades
 
@@ -158,6 +159,23 @@ class TestNextPair:
         for _ in range(10):
             collection.labeling.next_pair()
         assert time.perf_counter() - begin < 2
+
+    def test_a_fit_after_a_new_grade_begins_near_its_positions(self, collection, monkeypatch):
+        begins, fit = [], PositionModel.fit
+
+        def note(self, comparisons, hyperparameters, grades=None, start=None):
+            begins.append(start)
+            return fit(self, comparisons, hyperparameters, grades, start)
+
+        answer(collection, 40)
+        first = collection.labeling.compared()[0].picture
+        collection.grade(first.id, 2 if first.grade == "0" else 0)
+        monkeypatch.setattr(PositionModel, "fit", note)
+        collection.labeling.compared()
+        fitted = collection.labeling._comparing._session.fitted
+        (begin,) = begins
+        spread = np.std(fitted.positions.mean)
+        assert np.sqrt(np.mean((begin - fitted.positions.mean) ** 2)) < 0.3 * spread
 
 
 class TestCompared:

@@ -88,6 +88,18 @@ def test_a_collection_is_examined_once_after_each_change(changeable):
         assert "000.png" in [suspect.name for suspect in changed.suspects]
 
 
+def test_pictures_are_compared_once_after_each_training(changeable):
+    stages = []
+    with changeable as collection:
+        collection.doctor()
+        collection.grade("000.png", 4)
+        changed = collection.doctor(progress=lambda stage, *step: stages.append(stage))
+        assert "checking grades" in stages
+        assert "comparing pictures" not in stages
+    with changeable as again:
+        assert again.doctor().near_copies == changed.near_copies
+
+
 def test_a_report_does_not_keep_replaced_snapshots_in_memory(changeable):
     with changeable as collection:
         collection.doctor()

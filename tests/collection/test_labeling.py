@@ -5,6 +5,7 @@ import pytest
 from ordrank import Collection
 from ordrank.collection.access import judgement_store
 from ordrank.errors import BadPicturesError, ConflictError, InputError, NewGradeError, UnknownError
+from ordrank.labeling import agreement
 from tests.collection.commands import fit, info
 from tests.collection.pictures import draw, draw_files, rows, write_grades
 
@@ -126,6 +127,16 @@ class TestGraders:
     def test_impossible_names_are_rejected(self, collection, name):
         with pytest.raises(InputError, match="name of a grader"):
             collection.grade("001.png", 0, grader=name)
+
+    def test_the_report_is_computed_once_after_each_change(self, collection, monkeypatch):
+        calls, consensus = [], agreement.consensus
+        monkeypatch.setattr(agreement, "consensus", lambda *found: calls.append(None) or consensus(*found))
+        collection.labeling.grade(["005.png"], 1, grader="Ann")
+        assert collection.labeling.graders() == collection.labeling.graders()
+        assert len(calls) == 1
+        collection.labeling.grade(["005.png"], 1, grader="Ben")
+        assert {one.name for one in collection.labeling.graders().graders} == {"Ann", "Ben"}
+        assert len(calls) == 2
 
     def test_nobody_graded_anything(self, collection):
         report = collection.labeling.graders()

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from ordrank import Collection
+from ordrank.collection import quality
+from ordrank.collection.judgements import Grading
 
 
 @pytest.fixture
@@ -64,3 +66,25 @@ def test_ages_have_no_table_of_confusions(drawn, tmp_path):
     options = {"features": "pixels:4", "n_jobs": 1}
     with Collection.create(tmp_path / "c", drawn / "pictures", grades, **options) as collection:
         assert collection.quality().confusions is None
+
+
+def test_it_is_measured_once_after_each_change(collection, monkeypatch):
+    calls, assess = [], quality.estimate_held_out
+    monkeypatch.setattr(quality, "estimate_held_out", lambda *found: calls.append(None) or assess(*found))
+    assert collection.quality() == collection.quality()
+    assert len(calls) == 1
+    with Collection.open(collection.directory) as other:
+        other.grade("000.png", 2)
+    assert collection.quality().graded == 31
+    assert len(calls) == 2
+
+
+def test_the_running_error_of_many_grades_is_thinned():
+    errors = np.random.default_rng(0).uniform(0, 2, 3000)
+    gradings = [Grading(i, "", error, 0.0, "") for i, error in enumerate(errors)]
+    whole, part = quality._running_errors(gradings[:500]), quality._running_errors(gradings)
+    assert [one.grades for one in whole] == list(range(1, 501))
+    assert len(part) == 500
+    assert (part[0].grades, part[-1].grades) == (1, 3000)
+    assert part[-1].error == pytest.approx(errors[-25:].mean())
+    assert len({one.grades for one in part}) == 500

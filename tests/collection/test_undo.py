@@ -65,6 +65,32 @@ class TestByKey:
         self.grade(collection, ["005.png"], 1, "b")
         assert collection.picture("005.png").grade == "0"
 
+    @pytest.mark.parametrize(
+        ("names", "grade"),
+        [(["005.png"], 1), (["005.png"], None), (["006.png"], 0), (["005.png", "006.png"], 0), (["006.png"], 2)],
+    )
+    @pytest.mark.parametrize("meanwhile", [None, 1, "undone"])
+    def test_its_key_is_not_that_of_another_change(self, collection, names, grade, meanwhile):
+        self.grade(collection, ["005.png"], 0, "a")
+        if meanwhile == "undone":
+            collection.undo()
+        elif meanwhile is not None:
+            self.grade(collection, ["005.png"], meanwhile, "b")
+        before = rows(collection.directory, "SELECT id, grade FROM pictures")
+        with pytest.raises(ConflictError, match="key of its own"):
+            self.grade(collection, names, grade, "a")
+        self.grade(collection, ["005.png"], 0, "a")  # the same again is not another change
+        assert rows(collection.directory, "SELECT id, grade FROM pictures") == before
+        self.grade(collection, ["006.png"], 1, "a", grader="Ann")
+        assert collection.picture("006.png").grade == "1"
+
+    def test_what_others_gave_does_not_make_it_another_change(self, collection):
+        collection.grade("005.png", 2, grader="Ben")
+        collection.grade("005.png", 2, grader="Cid")
+        for _ in range(2):
+            self.grade(collection, ["005.png", "006.png"], 0, "a", grader="Ann")
+        assert collection.picture("005.png").grade == "2"
+
     def test_what_never_arrived_is_not_undone_in_place_of_another(self, collection):
         self.grade(collection, ["005.png"], 0, "a")
         assert collection.labeling.undo(key="other") == []

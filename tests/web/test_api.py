@@ -4,11 +4,13 @@ import csv
 import io
 import shutil
 from dataclasses import asdict
+from threading import current_thread
 
 import numpy as np
 import pytest
 
 from ordrank.collection.access import read_store, write_store
+from ordrank.collection.picture_files import PictureFiles
 from ordrank.collection.writer_lock import writer_lock
 from tests.collection.commands import fit, info, rank
 from tests.collection.pictures import draw, write_grades
@@ -49,7 +51,7 @@ class TestCollection:
             for address in ("collection", "pictures", "pictures/1", "rank?picture=1", "rank.csv?picture=1", "training"):
                 assert str(trained.parent) not in client.get(f"{API}/{address}").text
             with writer_lock(trained):
-                assert train_again(client)["message"].startswith("collection is being written by process")
+                assert train_again(client)["message"].startswith("pictures are being imported or trained with")
 
     def test_named_grades_are_listed_and_set_by_name(self, drawn, tmp_path):
         collection = tmp_path / "named"
@@ -107,6 +109,18 @@ class TestPictures:
             assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", tag)
         assert client.get(f"{API}/pictures/3/thumbnail", headers={"If-None-Match": '"other"'}).status_code == 200
         assert client.get(f"{API}/pictures/4/thumbnail").headers["ETag"] != tag
+
+    def test_each_size_has_an_etag_of_its_own(self, client):
+        paths = ("thumbnail", "large?side=24", "large?side=48")
+        assert len({client.get(f"{API}/pictures/3/{path}").headers["ETag"] for path in paths}) == 3
+        assert client.get(f"{API}/pictures/3/thumbnail").headers["ETag"].endswith('-256"')
+
+    def test_no_content_is_read_on_the_event_loop(self, client, monkeypatch):
+        threads, sha256 = [], PictureFiles.sha256
+        monkeypatch.setattr(PictureFiles, "sha256", lambda *a: threads.append(current_thread().name) or sha256(*a))
+        for path in ("thumbnail", "large"):
+            assert client.get(f"{API}/pictures/3/{path}").status_code == 200
+        assert all(name.startswith("AnyIO worker") for name in threads)
 
     def test_etag_changes_with_the_content(self, client, trained):
         before = client.get(f"{API}/pictures/3/thumbnail")

@@ -2,17 +2,26 @@
 
 import asyncio
 import json
+import os
+import platform
 import re
+import shutil
+import socket
+import sys
 import time
+from contextlib import closing, suppress
 
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.access import write_store
+from ordrank.collection.writer_lock import writer_lock
+from ordrank.errors import CollectionError
 from ordrank.web.security import WRONG_TOKEN_DELAY, AccessPolicy, SecurityMiddleware
 from tests.collection.pictures import draw, rows
 from tests.web.conftest import API, client_of
 from tests.web.raw_http import send_raw, status
-from tests.web.requests import message, png
+from tests.web.requests import message, png, train_again
 
 
 class TestEveryResponse:
@@ -224,10 +233,114 @@ class TestReadOnly:
                 client.post(f"{API}/training"),
             ):
                 assert response.status_code == 403
-                assert "--read-only" in message(response)
+                assert "read-only" in message(response)
             response = client.post(f"{API}/queries", content=png(draw(99)), headers={"Content-Type": "image/png"})
             assert response.status_code == 201
         assert rows(trained, "SELECT * FROM pictures") == before
+
+
+class TestMessages:
+    """Those who see the page learn nothing about the machine of the server, and get no commands for it."""
+
+    @pytest.mark.parametrize(
+        ("text", "public"),
+        [
+            ("{0}: the file is damaged", "my knees: the file is damaged"),
+            (
+                "{0}/model.json is missing; train it again with `ordrank fit --out {0}`",
+                "my knees/model.json is missing",
+            ),
+            (
+                "/etc/x/model.json is gone; use the other, or `ordrank fit --out /etc/x`; wait",
+                "model.json is gone; wait",
+            ),
+            ("it needs a, and b: pip install 'ordrank[b]'", "it needs a, and b"),
+            ("grades are missing: name a file with --labels, or sort them", "grades are missing"),
+            ("3 of 4: a well-known --- sentence, with `code`", "3 of 4: a well-known --- sentence, with `code`"),
+        ],
+    )
+    def test_commands_and_folders_are_left_out(self, trained, monkeypatch, text, public):
+        collection = trained.rename(trained.parent / "my knees")
+
+        def fail(*arguments):
+            raise CollectionError(text.format(collection))
+
+        monkeypatch.setattr(Collection, "picture", fail)
+        with client_of(collection) as client:
+            assert message(client.get(f"{API}/pictures/1")) == public
+
+    def test_no_response_of_a_locked_collection_names_who_locks_it(self, client, trained, monkeypatch):
+        monkeypatch.setattr("ordrank.collection.added_files._TIMEOUT", 0.1)
+        monkeypatch.setattr("ordrank.collection.removal._TIMEOUT", 0.1)
+        with writer_lock(trained):
+            added = client.post(f"{API}/pictures", content=png(draw(77)), headers={"Content-Type": "image/png"})
+            removed = client.post(f"{API}/removals", json={"pictures": [6]})
+            trained_again = train_again(client)["message"]
+        assert {response.json()["error"]["code"] for response in (added, removed)} == {"busy"}
+        self.check_public(trained, message(added), message(removed), trained_again)
+
+    def test_no_error_of_a_damaged_or_untrained_collection_names_a_command(self, trained):
+        with write_store(trained) as store, store.transaction() as cursor:
+            cursor.execute("DELETE FROM meta WHERE key = 'model'")
+        with client_of(trained) as client:
+            paths = ("rank?picture=1", "rank.csv?picture=1", "doctor")
+            found = [message(client.get(f"{API}/{path}")) for path in paths]
+            shutil.rmtree(trained)
+            found += [message(client.get(f"{API}/{path}")) for path in ("pictures", "collection", "graders")]
+        self.check_public(trained, *found)
+
+    def check_public(self, collection, *messages):
+        private = (platform.node(), str(os.getpid()), "ordrank", "`", "--", str(collection.parent), sys.argv[0])
+        for text in messages:
+            assert text
+            assert not [part for part in private if part in text], text
+
+
+class TestMethods:
+    """What is asked for an address, and for the framing of a request."""
+
+    def test_head_of_the_page_is_that_of_get_without_the_content(self, module_server):
+        with module_server.client() as client:
+            get, head = client.get("/"), client.head("/")
+        assert (head.status_code, head.content) == (200, b"")
+        for name in ("Content-Type", "ETag", "Content-Security-Policy", "Cache-Control"):
+            assert head.headers[name] == get.headers[name]
+
+    @pytest.mark.parametrize(
+        ("path", "allowed"),
+        [
+            ("/", "GET, HEAD"),
+            ("/static/main.js", "GET, HEAD"),
+            (f"{API}/pictures", "GET, POST"),
+            (f"{API}/pictures/3", "GET"),
+            (f"{API}/pictures/3/grade", "PUT"),
+            (f"{API}/comparisons", "GET, POST"),
+            (f"{API}/training", "GET, POST"),
+        ],
+    )
+    def test_all_methods_of_an_address_are_named(self, client, path, allowed):
+        for method in ("OPTIONS", "PATCH", "TRACE"):
+            response = client.request(method, path)
+            assert (response.status_code, response.headers["Allow"]) == (405, allowed)
+            assert response.json()["error"]["code"] == "method_not_allowed"
+
+    @pytest.mark.parametrize("request_line", [f"POST {API}/training", f"GET {API}/collection", "GET /"])
+    @pytest.mark.parametrize("coding", ["chunked", "identity", "gzip, chunked", "chunked, identity"])
+    def test_two_framings_of_a_body_are_rejected_and_the_connection_is_closed(
+        self, module_server, request_line, coding
+    ):
+        smuggled = f"GET {API}/pictures HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        head = f"{request_line} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\n"
+        framing = f"Content-Length: 5\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\n"
+        with closing(socket.create_connection(("127.0.0.1", module_server.port), timeout=20)) as connection:
+            connection.sendall((head + framing + smuggled).encode())
+            received = b""
+            with suppress(ConnectionError):
+                while part := connection.recv(65536):
+                    received += part
+        assert received.startswith(b"HTTP/1.1 400 ")
+        assert received.count(b"HTTP/1.1 ") == 1
+        assert b"connection: close" in received.lower()
 
 
 class TestPaths:

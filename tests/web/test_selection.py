@@ -1,15 +1,20 @@
 """The API for single and several pictures: grades, confirmations, new and removed pictures, exports, reports."""
 
 import csv
+import errno
 import io
+import os
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
 
+from ordrank.collection.access import write_store
 from tests.collection.pictures import draw, names, rows
 from tests.web.conftest import API, client_of
-from tests.web.requests import message, png, set_grade
+from tests.web.requests import message, png, send, set_grade
 
 
 def post(client, path, **body):
@@ -41,6 +46,13 @@ class TestGrades:
         assert post(client, "grades", pictures=[6], grade="42").status_code == 409
         assert client.get(f"{API}/pictures/6").json()["grade"] == "2"
         assert set_grade(client, 6, "42").json()["grade"] == "42"
+
+    def test_the_key_of_another_change_is_a_conflict(self, client):
+        assert post(client, "grades", pictures=[6], grade="0", key="a").status_code == 200
+        response = post(client, "grades", pictures=[6, 7], grade="0", key="a")
+        assert (response.status_code, response.json()["error"]["code"]) == (409, "conflict")
+        assert post(client, "grades", pictures=[6], grade="0", key="a").status_code == 200
+        assert post(client, "grades", pictures=[6], grade="0", key="").status_code == 400
 
     def test_graders_are_reported(self, client):
         for grader, grade in (("Ann", "0"), ("Ben", "2")):
@@ -82,6 +94,39 @@ class TestConfirmation:
 
 
 class TestAddAndRemove:
+    @pytest.mark.parametrize(
+        ("number", "expected"),
+        [(errno.ENOSPC, (507, "disk_full")), (errno.EACCES, (403, "forbidden")), (errno.EIO, (409, "collection"))],
+    )
+    def test_a_disk_that_takes_no_files_is_reported(self, client, monkeypatch, number, expected):
+        def write(*arguments):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr("ordrank.collection.added_files.write_files", write)
+        response = add(client, png(draw(77)))
+        assert (response.status_code, response.json()["error"]["code"]) == expected
+
+    def test_files_that_cannot_be_deleted_stay_with_their_pictures(self, client, monkeypatch):
+        added = add(client, png(draw(77))).json()["picture"]["id"]
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+        assert post(client, "removals", pictures=[added]).status_code == 403
+        assert client.get(f"{API}/pictures/{added}").status_code == 200
+
+    def test_too_many_pixels_are_too_much(self, client, monkeypatch):
+        monkeypatch.setattr("ordrank.features.pictures.MAX_PIXELS", 10)
+        assert add(client, png(draw(77))).status_code == 413
+
+    def test_others_do_not_wait_for_one_that_waits_for_a_writer(self, client, trained, monkeypatch):
+        monkeypatch.setattr("ordrank.collection.added_files._TIMEOUT", 20.0)
+        with ThreadPoolExecutor(1) as thread:
+            with write_store(trained):
+                waiting = thread.submit(add, client, png(draw(77)))
+                time.sleep(0.3)
+                assert send(client, png(draw(78))).status_code == 201
+                assert client.get(f"{API}/pictures/6/large").status_code == 200
+                assert not waiting.done()
+            assert waiting.result(30).status_code == 201
+
     def test_a_picture_is_added_once_and_removed(self, client, trained):
         data = png(draw(77))
         response = add(client, data, "my%20scan.png")

@@ -138,3 +138,28 @@ def test_lock_is_held_by_one_worker_at_a_time_and_does_not_hold_the_other_lock(s
             assert not locked.wait(0.2)
         assert locked.wait(20)
         worker.join(20)
+
+
+def test_threads_of_several_workers_take_both_locks_without_a_false_deadlock(state):
+    context = multiprocessing.get_context("fork")
+
+    def take_in_turn(client, names):
+        for _ in range(100):
+            for name in names:
+                with getattr(client, name)():
+                    time.sleep(0.002)
+
+    def work(client):
+        orders = (("write_lock", "large_picture_lock"), ("large_picture_lock", "write_lock"))
+        with ThreadPoolExecutor(2) as threads:
+            for done in [threads.submit(take_in_turn, client, names) for names in orders]:
+                done.result(60)
+
+    clients = [state.connect(None) for _ in range(2)]
+    workers = [context.Process(target=work, args=(client,)) for client in clients]
+    for worker in workers:
+        worker.start()
+    for worker, client in zip(workers, clients, strict=True):
+        worker.join(60)
+        client.close()
+    assert [worker.exitcode for worker in workers] == [0, 0]

@@ -4,18 +4,20 @@ import re
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.labeling import Labeling
 from ordrank.web import deps
 from ordrank.web.app import create_app
 from ordrank.web.connections import LimitedProtocol
 from ordrank.web.uploads import Limits
 from tests.collection.pictures import draw
-from tests.web.conftest import API
+from tests.web.conftest import API, client_of
 from tests.web.raw_http import UPLOAD, error_of, read_response, send_raw, server_in_thread, status
 from tests.web.requests import message, png
 
@@ -151,6 +153,28 @@ class TestHeads:
             connection.sendall(content)
 
         assert status(send_raw(port, f"{UPLOAD}Content-Length: {len(content)}\r\n\r\n", then=send_late)) == 201
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("compared", "comparisons"), ("next_pair", "comparisons/next"), ("graders", "graders")],
+)
+def test_long_fits_do_not_keep_others_waiting(trained, monkeypatch, method, path):
+    ended = threading.Event()
+
+    def fit(*arguments, **options):
+        ended.wait(20)
+        return ()
+
+    monkeypatch.setattr(Labeling, method, fit)
+    with client_of(trained) as client, ThreadPoolExecutor(4) as threads:
+        fits = [threads.submit(client.get, f"{API}/{path}") for _ in range(3)]
+        try:
+            other = threads.submit(client.get, f"{API}/rank?picture=1")
+            assert other.result(10).status_code == 200
+            assert not any(one.done() for one in fits)
+        finally:
+            ended.set()
 
 
 @contextmanager

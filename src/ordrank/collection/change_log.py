@@ -207,10 +207,16 @@ def forget_in_later(cursor: sqlite3.Cursor, undone: Sequence[LoggedChange]) -> N
     cursor.executemany("UPDATE grade_changes SET before = ? WHERE serial = ?", befores)
 
 
-def is_logged(cursor: sqlite3.Cursor, grader: str, key: str) -> bool:
-    """Return whether a change with a key is logged, undone or not."""
-    statement = "SELECT 1 FROM grade_changes WHERE grader = ? AND key = ?"
-    return cursor.execute(statement, (grader, key)).fetchone() is not None
+def serials_of_key(cursor: sqlite3.Cursor, grader: str, key: str) -> dict[int, int]:
+    """Return the logged changes with a key, undone or not: serial numbers by picture."""
+    statement = "SELECT id, serial FROM grade_changes WHERE grader = ? AND key = ?"
+    return dict(cursor.execute(statement, (grader, key)).fetchall())
+
+
+def given_until(cursor: sqlite3.Cursor, grader: str, serial: int) -> dict[int, float | None]:
+    """Return what a grader had given after a change, by picture, for those that the grader has changed again since."""
+    statement = "SELECT id, given FROM grade_changes WHERE grader = ? AND serial > ? ORDER BY serial DESC"
+    return dict(cursor.execute(statement, (grader, serial)).fetchall())
 
 
 def standing_changes(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[LoggedChange]:
@@ -222,7 +228,7 @@ def standing_changes(cursor: sqlite3.Cursor, grader: str, key: str | None) -> li
         found = cursor.execute(statement, (grader, grader))
     else:
         found = cursor.execute(f"{standing} AND key = ? ORDER BY serial", (grader, key))
-    return [LoggedChange(*row[:6], Given(*row[6:])) for row in found]
+    return [LoggedChange(*row[:6], given=Given(*row[6:])) for row in found]
 
 
 def has_later(cursor: sqlite3.Cursor, changes: Sequence[LoggedChange]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
@@ -20,6 +21,7 @@ from ordrank.collection.doctor import Doctor
 from ordrank.collection.info import describe_collection
 from ordrank.collection.labeling import Labeling
 from ordrank.collection.live import LiveSnapshot
+from ordrank.collection.per_snapshot import PerSnapshot
 from ordrank.collection.picture_files import PictureFiles
 from ordrank.collection.quality import QualityReport, assess
 from ordrank.collection.queries import Query, QueryReader
@@ -90,6 +92,7 @@ class Collection:
         self._live = LiveSnapshot(self.directory, snapshot, on_new_model)
         self._queries = QueryReader(self.directory, self._live)
         self._doctor = Doctor(self.directory, self._live)
+        self._quality = PerSnapshot(self._live, partial(assess, self.directory))
         self.labeling = Labeling(self.directory, self._live, write_lock)
         self.files = PictureFiles(self.directory, self._live, self._queries)
 
@@ -404,7 +407,7 @@ class Collection:
 
     def quality(self) -> QualityReport:
         """Return errors, confusions and calibration of the estimates of graded pictures, and past trainings."""
-        return assess(self.directory, self._live.current())
+        return self._quality.current()
 
     def doctor(self, *, progress: Progress = no_progress) -> reports.DoctorReport:
         """Look for grades that are probably wrong, near copies, and pictures unlike the others; nothing is changed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import erf, sqrt
 from pathlib import Path
 from threading import Lock
@@ -62,12 +63,12 @@ class FittedPositions:
     answers: tuple[Answer, ...]
     positions: Positions
 
-    def rows(self, pictures: Sequence[int]) -> IntArray:
+    def rows(self, pictures: Sequence[int] | IntArray) -> IntArray:
         """Return the rows of pictures, which must be among them."""
         order = np.argsort(self.ids)
         return np.asarray(order[np.searchsorted(self.ids, pictures, sorter=order)])
 
-    @property
+    @cached_property
     def implied(self) -> FloatArray:
         """The grades (n,) that the positions of ungraded pictures imply; NaN for others."""
         if len(self.labels) < 2:
@@ -218,7 +219,7 @@ def _start(
     source: tuple[object, ...],
     previous: _Session | None,
 ) -> _Session:
-    """Return a new session, which begins with the hyperparameters of the previous one while these hold."""
+    """Return a new session, which begins with the positions and, while these hold, hyperparameters of the previous."""
     pool = _pool(np.intersect1d(snapshot.images.ids, store.ids()), answers)  # one of them may be newer than the other
     rows = np.searchsorted(snapshot.images.ids, pool)
     features, grades = store.features_of(pool.tolist()).astype(np.float64), snapshot.grades[rows]
@@ -226,11 +227,13 @@ def _start(
         model = unscaled_model(len(pool), features)
     else:
         model = graded_model(scale, snapshot.estimates[rows], features)
-    known, n_selected = None, len(answers)
-    if previous is not None and previous.source == source and len(answers) <= _SELECTION_GROWTH * previous.n_selected:
-        known, n_selected = previous.hyperparameters, previous.n_selected
+    known, near, n_selected = None, None, len(answers)
+    if previous is not None and previous.source == source:
+        near = previous.fitted
+        if len(answers) <= _SELECTION_GROWTH * previous.n_selected:
+            known, n_selected = previous.hyperparameters, previous.n_selected
     start = None if previous is None else previous.hyperparameters
-    fitted, hyperparameters = _fit(model, pool, grades, scale, _among(pool, answers), known, start)
+    fitted, hyperparameters = _fit(model, pool, grades, scale, _among(pool, answers), known, start, near)
     return _Session(fitted, hyperparameters, answers, source, len(answers), n_selected)
 
 
@@ -242,14 +245,22 @@ def _fit(
     answers: tuple[Answer, ...],
     known: Hyperparameters | None = None,
     start: Hyperparameters | None = None,
+    near: FittedPositions | None = None,
 ) -> tuple[FittedPositions, Hyperparameters]:
-    """Return the positions of a pool, and the hyperparameters: the known ones, or selected from a start."""
+    """Return the positions of a pool, and the hyperparameters: the known ones, or selected from a start.
+
+    Newton's method begins at positions ``near`` the solution, as far as they are known.
+    """
     numbers = {picture: i for i, picture in enumerate(pool.tolist())}
     comparisons = Comparisons.from_rows((numbers[a.first], numbers[a.second], a.outcome) for a in answers)
     observed = given_grades(grades, labels) if len(labels) >= 2 else Grades.none()
     if known is None or ((comparisons.outcome == 0).any() and not known.ties):
         known = model.select(comparisons, observed, known or start)
-    positions = model.fit(comparisons, known, observed)
+    begin = model.mean.copy()
+    if near is not None:
+        is_near = np.isin(pool, near.ids)
+        begin[is_near] = near.positions.mean[near.rows(pool[is_near])]
+    positions = model.fit(comparisons, known, observed, begin)
     return FittedPositions(pool, grades, labels, answers, positions), known
 
 

@@ -20,7 +20,7 @@ from ordrank._protocols import FloatArray
 from ordrank.collection import change_log, judgements
 from ordrank.collection.types import EmbeddedBatch, Header
 from ordrank.collection.writer_lock import LOCK_FILES
-from ordrank.errors import CollectionError
+from ordrank.errors import AccessDeniedError, CollectionError, DiskFullError
 
 _T = TypeVar("_T")
 
@@ -143,6 +143,12 @@ _REASONS = {
     sqlite3.SQLITE_NOTADB: f"its {DATABASE} is not a database; {_RESTORE}",
     sqlite3.SQLITE_CORRUPT: f"its {DATABASE} is damaged; {_RESTORE}",
 }
+_KINDS = {
+    sqlite3.SQLITE_FULL: DiskFullError,
+    sqlite3.SQLITE_READONLY: AccessDeniedError,
+    sqlite3.SQLITE_CANTOPEN: AccessDeniedError,
+    sqlite3.SQLITE_PERM: AccessDeniedError,
+}
 
 
 @contextmanager
@@ -153,7 +159,7 @@ def translate_errors(directory: Path) -> Iterator[None]:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # damaged text raises the latter
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         reason = _REASONS.get(code, f"its {DATABASE} is damaged ({error}); {_RESTORE}")
-        raise CollectionError(f"{directory}: {reason}") from error
+        raise _KINDS.get(code, CollectionError)(f"{directory}: {reason}") from error
 
 
 def read_header(directory: Path, connection: sqlite3.Connection) -> Header:

@@ -58,25 +58,42 @@ class Doctor:
         self._directory, self._live, self._examining = directory, live, Lock()
         # Of the last snapshot only: the keys are weak.
         self._reports: WeakKeyDictionary[Snapshot, DoctorReport] = WeakKeyDictionary()
+        # Of the last training: nearest pictures and their distances, which do not depend on grades.
+        self._nearest: WeakKeyDictionary[EmbeddingSpace, tuple[IntArray, FloatArray]] = WeakKeyDictionary()
 
     def report(self, progress: Progress) -> DoctorReport:
         """Return the report on the current snapshot. A progress that raises an exception ends the examination."""
         with self._examining:
             snapshot = self._live.current()
             if snapshot not in self._reports:
-                self._reports[snapshot] = _examine(self._directory, snapshot, progress)
+                self._reports[snapshot] = self._report_on(snapshot, progress)
             report = self._reports[snapshot]
         with read_store(self._directory) as store:
             confirmed = store.confirmed_pictures()
         suspects = tuple(suspect for suspect in report.suspects if suspect.id not in confirmed)[:_MAX_LISTED]
         return replace(report, suspects=suspects, advice=_advice(snapshot, suspects, report))
 
+    def _report_on(self, snapshot: Snapshot, progress: Progress) -> DoctorReport:
+        space = snapshot.space
+        if space is None:
+            raise CollectionError("the collection has no model yet; train it with `ordrank fit --out COLLECTION`")
+        if space not in self._nearest:
+            self._nearest[space] = _nearest_in_appearance(space, progress)
+        return _examine(self._directory, snapshot, space, *self._nearest[space], progress)
 
-def _examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorReport:
-    """Examine all embedded pictures; the report lists confirmed grades too, and has no advice."""
-    space = snapshot.space
-    if space is None:
-        raise CollectionError("the collection has no model yet; train it with `ordrank fit --out COLLECTION`")
+
+def _examine(
+    directory: Path,
+    snapshot: Snapshot,
+    space: EmbeddingSpace,
+    nearest: IntArray,
+    distances: FloatArray,
+    progress: Progress,
+) -> DoctorReport:
+    """Examine all embedded pictures; the report lists confirmed grades too, and has no advice.
+
+    ``nearest`` and ``distances`` (m,) are those of :func:`_nearest_in_appearance`.
+    """
     with read_store(directory) as store:
         noted = store.note(ERROR)
     grades = snapshot.grades[space.rows]
@@ -85,7 +102,6 @@ def _examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorR
         raise CollectionError(NO_GIVEN)
     progress(f"examining {pluralize(len(space.rows), 'picture')}", 0, 0)
     estimates = estimate_held_out(snapshot, space, graded, progress)
-    nearest, distances = _nearest_in_appearance(space, progress)
     given = grades[graded]
     error_median = float(np.abs(np.median(given) - given).mean())
     error = float(np.abs(estimates.values - given).mean()) if noted is None else float(noted)

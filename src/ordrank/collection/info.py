@@ -59,7 +59,7 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
             added=store.count_added(),
             removed=store.count_removed(),
             not_embedded=not_embedded,
-            bytes=sum(map(_size, directory.iterdir())),
+            bytes=sum(_size(file) for file in directory.iterdir() if file.is_file()) + store.own_bytes(),
         )
 
 

@@ -97,9 +97,9 @@ def give_grades(
     """Record the grade of one grader for pictures, or withdraw it (None), in a transaction of its own.
 
     A change with a key that is logged is not made again, and what changes nothing is not logged. Raise UnknownError if
-    a picture does not exist.
+    a picture does not exist, and ConflictError if the key was that of another change.
     """
-    if key is not None and change_log.is_logged(cursor, grader, key):
+    if key is not None and _was_made(cursor, pictures, grader, grade, key):
         return
     batch, agreed = None, GraderConsensus(cursor)
     for picture in pictures:
@@ -109,6 +109,18 @@ def give_grades(
         _put(cursor, picture, grader, NOT_GIVEN if grade is None else Given(grade, estimate, now()))
         change = GradeChange(picture, agreed.grade(picture))
         batch = change_log.change_grade(cursor, change, grader=grader, given=given, batch=batch, key=key)
+
+
+def _was_made(cursor: sqlite3.Cursor, pictures: Sequence[int], grader: str, grade: float | None, key: str) -> bool:
+    """Return whether a change with a key is logged. Raise ConflictError if it has other pictures or another grade."""
+    serials = change_log.serials_of_key(cursor, grader, key)
+    if not serials:
+        return False
+    later = change_log.given_until(cursor, grader, max(serials.values()))
+    given = (later[picture] if picture in later else _given(cursor, picture, grader).grade for picture in pictures)
+    if not serials.keys() <= set(pictures) or any(one != grade for one in given):
+        raise ConflictError("the key of this change was used for another one; give each change a key of its own")
+    return True
 
 
 def undo_grades(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[int]:

@@ -25,6 +25,7 @@ from ordrank.collection.change_log import MAX_LOGGED
 from ordrank.collection.comparing import Comparing
 from ordrank.collection.judgements import UNNAMED, Grading
 from ordrank.collection.live import LiveSnapshot
+from ordrank.collection.per_snapshot import PerSnapshot
 from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import Store
 from ordrank.collection.suggestions import Suggester
@@ -54,6 +55,7 @@ class Labeling:
     def __init__(self, directory: Path, live: LiveSnapshot, write_lock: AcquireLock) -> None:
         self._directory, self._live = directory, live
         self._comparing, self._suggester = Comparing(directory, live), Suggester(directory, live)
+        self._graders = PerSnapshot(live, self._graders_report)
         self._write_lock, self._writing = write_lock, Lock()  # to wait in turn, instead of polling the database
 
     def grade(
@@ -76,7 +78,8 @@ class Labeling:
         allow_new : bool
             If False, raise NewGradeError for a grade that is not on the scale of a trained collection.
         key : str, optional
-            A name for this change, by which it can be undone; it is not made again if its key was used before.
+            A name for this change, by which it can be undone; it is not made again if its key was used before. Raise
+            ConflictError if that was for another change.
         """
         if len(pictures) > MAX_LOGGED:
             raise InputError(f"{len(pictures)} pictures are more than the {MAX_LOGGED} that can be graded at once")
@@ -181,7 +184,9 @@ class Labeling:
 
     def graders(self) -> GradersReport:
         """Return who graded how much, how far graders agree, and where they differ."""
-        snapshot = self._live.current()
+        return self._graders.current()
+
+    def _graders_report(self, snapshot: Snapshot) -> GradersReport:
         with read_store(self._directory) as store:
             gradings = [one for one in store.gradings() if snapshot.images.row(one.picture) is not None]
         ratings = agreement.Ratings.from_rows((one.picture, one.grader, one.grade) for one in gradings)

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from io import RawIOBase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
+from ordrank.collection.added_files import numbered_name, safe_name
 from ordrank.collection.database import content_sha256, stored_path
 from ordrank.collection.ingest.reading import LARGE_PIXELS, read_file
 from ordrank.collection.types import AcquireLock, ImageRow
@@ -19,6 +20,7 @@ from ordrank.features.pictures import count_decoded_pixels, decode_picture, enco
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
+_MISSING = "missing.txt"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a ZIP file can hold
 
 
@@ -57,12 +59,12 @@ def zip_originals(directory: Path, rows: Sequence[ImageRow]) -> Iterator[bytes]:
     with ZipFile(written, "w", ZIP_STORED) as archive:  # pictures are compressed already
         for row in rows:
             try:
-                archive.writestr(ZipInfo(_safe_name(row.name), _EPOCH), read_original(directory, row))
+                archive.writestr(ZipInfo(_unused_name(archive, row.name), _EPOCH), read_original(directory, row))
             except UnknownError as error:
                 missing.append(str(error))
             yield written.take()
         if missing:
-            archive.writestr(ZipInfo("missing.txt", _EPOCH), "\n".join(missing))
+            archive.writestr(ZipInfo(_MISSING, _EPOCH), "\n".join(missing))
     yield written.take()
 
 
@@ -86,7 +88,11 @@ class _Written(RawIOBase):
         return content
 
 
-def _safe_name(name: str) -> str:
-    """Return a relative name that stays inside the folder it is extracted to."""
-    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
-    return "/".join(parts) or "picture"
+def _unused_name(archive: ZipFile, name: str) -> str:
+    """Return a name that stays inside the folder it is extracted to, on any system, and is not in the archive yet."""
+    safe = unused = safe_name(name)
+    number = 1
+    while unused == _MISSING or unused in archive.NameToInfo:
+        number += 1
+        unused = numbered_name(safe, number)
+    return unused

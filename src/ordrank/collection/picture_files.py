@@ -60,14 +60,14 @@ class PictureFiles:
             rows = store.rows(ids)
         return zip_originals(self._directory, rows)
 
-    def add(self, data: bytes, name: str) -> tuple[int, bool]:
+    def add(self, data: bytes, name: str, *, large_lock: AcquireLock = nullcontext) -> tuple[int, bool]:
         """Add one picture from memory; its file is kept in the directory of the collection.
 
         Return its id, and whether it is new: a picture with the same content is kept once. Like
         :meth:`Collection.add`, but for the name, which may be changed to one that is free, and also before the first
-        fit.
+        fit. For ``large_lock`` see :meth:`Collection.read_query`.
         """
         from ordrank.collection.added_files import add_picture
 
-        snapshot = self._live.current()
-        return add_picture(self._directory, snapshot, self._queries.extractor_of(snapshot.header), data, name)
+        extractor = self._queries.extractor_of(self._live.current().header)
+        return add_picture(self._directory, self._live, extractor, data, name, large_lock)

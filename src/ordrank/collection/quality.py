@@ -20,6 +20,7 @@ _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _MAX_CALIBRATION = 2000  # graded pictures whose distributions are computed again
 _MAX_CONFUSED_GRADES = 30  # with more, as for ages, there is no table of confusions
 _WINDOW = 25  # grades over which the running error is averaged
+_MAX_RUNNING = 500  # points of the running error, evenly spaced
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class QualityReport:
     trainings : tuple of PastTraining
         Oldest first.
     running_errors : tuple of RunningError
-        Along the grades that people gave, which the estimates could not know.
+        Along the grades that people gave, which the estimates could not know; at most 500, evenly spaced.
     """
 
     pictures: int
@@ -183,7 +184,8 @@ def _running_errors(gradings: list[Grading]) -> tuple[RunningError, ...]:
     errors = np.array([abs(one.grade - one.estimate) for one in gradings if one.estimate is not None])
     if not len(errors):
         return ()
-    sums, ends = np.concatenate([[0.0], np.cumsum(errors)]), np.arange(1, len(errors) + 1)
+    ends = np.linspace(1, len(errors), min(len(errors), _MAX_RUNNING)).round().astype(np.int64)
+    sums = np.concatenate([[0.0], np.cumsum(errors)])
     starts = np.maximum(0, ends - _WINDOW)
     means = (sums[ends] - sums[starts]) / (ends - starts)
     return tuple(RunningError(int(n), float(mean)) for n, mean in zip(ends, means, strict=True))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ordrank._protocols import Extractor, Progress, no_progress
 from ordrank.collection.access import read_store
 from ordrank.collection.ingest.importing import extractor_of
-from ordrank.collection.ingest.reading import read_pictures, read_query
+from ordrank.collection.ingest.reading import read_content, read_pictures
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.search import EmbeddedQuery, Searcher, split_held_out
 from ordrank.collection.snapshot import Snapshot, take_snapshot
@@ -41,7 +41,8 @@ class QueryReader:
         if row is not None:  # needs neither decoding nor the extractor
             return int(snapshot.images.ids[row])
         extractor = self.extractor_of(snapshot.header)
-        return read_query(data, extractor, name=name, sha256=sha256, large_lock=large_lock)
+        read = read_content(data, extractor, name=name, sha256=sha256, large_lock=large_lock)
+        return QueryPicture(name, sha256, read.features, read.thumbnail)
 
     def rank(
         self,

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ordrank.collection.access import write_store
-from ordrank.collection.added_files import delete_files
+from ordrank.collection.added_files import delete_files, own_files
 from ordrank.collection.reports import RemovalReport
 from ordrank.collection.snapshot import unknown_picture
 from ordrank.collection.store import Store
@@ -31,8 +31,9 @@ def remove_pictures(directory: Path, pictures: Sequence[str | int]) -> RemovalRe
         numbers = (picture for picture in pictures if isinstance(picture, int))
         names = list(dict.fromkeys([*_matching(store, patterns), *(present[number][0] for number in numbers)]))
         rows = [row for row in map(store.find, names) if row is not None]
+        files = own_files(directory, rows)
         store.remove(names)
-        delete_files(directory, rows)
+        delete_files(files)
         return RemovalReport(removed=len(names), left=len(store))
 
 

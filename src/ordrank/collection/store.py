@@ -22,6 +22,7 @@ from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection import change_log, judgements, staged_features
 from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import (
+    OWN_FOLDER,
     SET_ESTIMATE,
     check_types,
     decode_embeddings,
@@ -127,6 +128,11 @@ class Store:
     def groups(self) -> list[str | None]:
         """Return the groups of all pictures by ascending id; None where none was named."""
         return [group for (group,) in self._connection.execute("SELECT subject FROM pictures ORDER BY id")]
+
+    def own_bytes(self) -> int:
+        """Return the size of the picture files in the directory of the collection."""
+        statement = "SELECT coalesce(sum(size), 0) FROM pictures WHERE path GLOB ?"
+        return int(self._connection.execute(statement, (f"{OWN_FOLDER}/*",)).fetchone()[0])
 
     def count_groups(self) -> int:
         """Return the number of different groups."""

@@ -29,6 +29,8 @@ from ordrank.web.uploads import Limits
 STATIC = Path(__file__).parent / "static"
 # Requests handled at a time: Python runs one thread, but a long request must not block the others.
 _THREADS = 2
+# What takes much time or memory, or waits for others that write, has one thread more for each of these.
+_LIMITERS = ("adding", "comparing", "decoding", "examining", "writing")
 # Seconds between two checks for changes of the collection by other processes.
 _REFRESH_INTERVAL = 0.5
 
@@ -73,7 +75,8 @@ def create_app(
     app.state.collection, app.state.shared = collection, state or LocalState(collection)
     app.state.read_only = read_only
     app.state.upload_limits = upload_limits or Limits()
-    app.state.decoding = app.state.writing = app.state.examining = None
+    for name in _LIMITERS:
+        setattr(app.state, name, None)  # the usual limit, until the server starts
     add_error_handlers(app)
     app.include_router(router, prefix=API)
     _add_page(app, policy)
@@ -88,8 +91,8 @@ def create_app(
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Limit the threads of requests and of BLAS: more threads than cores would only take turns."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
-    # Large pictures and examinations take memory and time, and writers wait for each other: limits of their own.
-    app.state.decoding, app.state.writing, app.state.examining = (anyio.CapacityLimiter(1) for _ in range(3))
+    for name in _LIMITERS:
+        setattr(app.state, name, anyio.CapacityLimiter(1))
     with threadpool_limits(1, "blas"):
         refreshing = asyncio.create_task(_refresh(app.state.collection))
         yield
@@ -108,7 +111,7 @@ async def _refresh(collection: Collection) -> None:
 
 
 def _add_page(app: FastAPI, policy: AccessPolicy) -> None:
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page(request: Request, token: str | None = None) -> Response:
         if token is not None:
             return await _log_in(request, policy, token)

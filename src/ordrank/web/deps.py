@@ -38,7 +38,7 @@ async def _shared_state(request: Request) -> SharedState:
 
 async def _check_writable(request: Request) -> None:
     if request.app.state.read_only:
-        raise ApiError(403, "this server was started with --read-only: nothing can be changed")
+        raise ApiError(403, "this server is read-only: nothing can be changed")
 
 
 OpenCollection = Annotated[Collection, Depends(_collection)]

@@ -5,14 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Mount
 
-from ordrank.errors import CollectionBusyError, CollectionError, ConflictError, InputError, NewGradeError, UnknownError
+from ordrank.errors import (
+    AccessDeniedError,
+    CollectionBusyError,
+    CollectionError,
+    ConflictError,
+    DiskFullError,
+    InputError,
+    NewGradeError,
+    PictureTooLargeError,
+    UnknownError,
+)
 from ordrank.web.schemas import ErrorBody
 
 CODES = {
@@ -27,10 +39,14 @@ CODES = {
     415: "unsupported_type",
     500: "internal_error",
     503: "unavailable",
+    507: "disk_full",
 }
 CLOSE = {"Connection": "close"}
 ENDING = "the server is ending; start it again"
 _ABSOLUTE_FOLDER = re.compile(r"""(?<![\w.~-])(?:[A-Za-z]:)?[/\\](?:[^/\\\s'"`]+[/\\])+""")
+# What to do on the machine of the server, such as "; train it with `ordrank fit`" or ": pip install ...".
+_COMMAND = re.compile(r";[^;]*(?:{0})[^;]*|[:,][^:,;]*(?:{0})[^;]*".format(r"`ordrank |pip install | --[a-z]"))
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _MESSAGES = {404: "there is nothing at this address", 405: "this address does not support that method"}
 
 
@@ -40,6 +56,30 @@ class ApiError(Exception):
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
+
+
+def public_message(error: Exception, directory: Path) -> str:
+    """Return the message of an error without what only those at the server of the collection may or need to know.
+
+    That is the process that locks the collection and its machine, folders, and commands.
+
+    Examples
+    --------
+    >>> error = CollectionError("../my knees: there is no model; train it with `ordrank fit`")
+    >>> public_message(error, Path("../my knees"))
+    'my knees: there is no model'
+    """
+    if isinstance(error, CollectionBusyError):
+        return "pictures are being imported or trained with; try again in a while"
+    if isinstance(error, DiskFullError):
+        return "the disk of the server is full; free some space there and try again"
+    if isinstance(error, AccessDeniedError):
+        return "the server may not open or change the files of the collection; check their permissions"
+    text = str(error)
+    for folder in (directory, directory.absolute()):
+        if len(folder.parts) > 1:  # folders may have spaces in their names
+            text = text.replace(str(folder), folder.name)
+    return _COMMAND.sub("", hide_folders(text))
 
 
 def hide_folders(text: str) -> str:
@@ -83,7 +123,7 @@ def _api_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def _input_error(request: Request, error: Exception) -> JSONResponse:
-    message = hide_folders(str(error))
+    message = public_message(error, request.app.state.collection.directory)
     if isinstance(error, UnknownError):
         return error_response(404, message)
     if isinstance(error, ConflictError):
@@ -91,10 +131,15 @@ def _input_error(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, NewGradeError):
         return error_response(409, message, code="new_grade")
     if isinstance(error, CollectionBusyError):
-        # Its own message names a process and a machine.
-        return error_response(409, "pictures are being imported or trained with; try again in a while", code="busy")
+        return error_response(409, message, code="busy")
+    if isinstance(error, DiskFullError):
+        return error_response(507, message)
+    if isinstance(error, AccessDeniedError):
+        return error_response(403, message)
     if isinstance(error, CollectionError):
         return error_response(409, message, code="collection")
+    if isinstance(error, PictureTooLargeError):
+        return error_response(413, message)
     return error_response(400, message)
 
 
@@ -111,4 +156,14 @@ def validation_message(error: Mapping[str, Any]) -> str:
 
 def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return error_response(error.status_code, _MESSAGES.get(error.status_code, error.detail), error.headers)
+    headers = error.headers
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {"Allow": ", ".join(_allowed_methods(request)) or "GET, HEAD"}  # those of static files
+    return error_response(error.status_code, _MESSAGES.get(error.status_code, error.detail), headers)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of all routes with the address of a request; Starlette names those of the first."""
+    routes = [route for route in request.app.router.routes if not isinstance(route, Mount)]
+    scopes = ({**request.scope, "method": method} for method in _METHODS)
+    return [scope["method"] for scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)]

@@ -38,8 +38,6 @@ class CollectionBody(BaseModel):
     model: dict[str, Any] | None
     fitted: str | None
     changed: int
-    added: int
-    groups: int
     read_only: bool
     max_table_rows: int
     error: float | None
@@ -53,7 +51,12 @@ class RequestBody(BaseModel):
 
 PictureIds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_ID)]], Field(min_length=1, max_length=MAX_PICTURES)]
 Key = Annotated[
-    str | None, Field(max_length=64, description="A name for this change: it is not made again, and can be undone.")
+    str | None,
+    Field(
+        min_length=1,
+        max_length=64,
+        description="A name for this change alone: it is not made again, and can be undone.",
+    ),
 ]
 Grader = Annotated[str | None, Field(max_length=100, description="Name of the person who says so.")]
 

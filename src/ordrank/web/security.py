@@ -75,6 +75,8 @@ class AccessPolicy:
     def check(self, scope: Scope) -> None:
         """Raise ApiError for a request that is not accepted; only the address where one logs in needs no token."""
         headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:  # RFC 9112, section 6.1: request smuggling
+            raise ApiError(400, "a request has either Content-Length or Transfer-Encoding", CLOSE)
         self._check_host(headers)
         if not (self.is_authorized(headers) or scope["path"] == "/"):
             raise ApiError(

@@ -10,7 +10,7 @@ import multiprocessing
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -88,10 +88,11 @@ class LocalState(QueryCache):
         super().__init__()
         self._collection = collection
         self._starting, self._status = Lock(), TrainingStatus()
+        self._decoding = Lock()
 
     def large_picture_lock(self) -> AbstractContextManager[object]:
-        """Return no lock: a process decodes one picture at a time."""
-        return nullcontext()
+        """Return the lock of large pictures."""
+        return self._decoding
 
     def start_training(self) -> TrainingStatus:
         """Start to train."""
@@ -127,7 +128,8 @@ class StateServer(QueryCache):
     def __init__(self, directory: Path, sockets: Sequence[socket]) -> None:
         super().__init__()
         self._directory, self._sockets = directory, sockets
-        self._lock_file = TemporaryFile()  # noqa: SIM115 - open as long as this object
+        # Open as long as this object.
+        self._write_file, self._large_picture_file = TemporaryFile(), TemporaryFile()  # noqa: SIM115
         self._models: dict[Connection, str | None] = {}
         self._outdated: set[Connection] = set()
         self._status = TrainingStatus()
@@ -137,7 +139,7 @@ class StateServer(QueryCache):
         """Return a new client for a process that serves a model."""
         own, other = multiprocessing.Pipe()
         self._models[own] = model
-        return StateClient(other, self._lock_file)
+        return StateClient(other, ProcessLock(self._write_file), ProcessLock(self._large_picture_file))
 
     @property
     def connections(self) -> list[Connection]:
@@ -162,7 +164,8 @@ class StateServer(QueryCache):
 
     def close(self) -> None:
         """Close all connections and kill a training that runs: the collection stays consistent."""
-        self._lock_file.close()
+        self._write_file.close()
+        self._large_picture_file.close()
         while self._trainer is not None and self._trainer[1].poll():  # it may have reported its end
             self.handle(self._trainer[1])
         if self._trainer is not None and self._status.state == "running":
@@ -249,6 +252,36 @@ def _train(directory: Path, connection: Connection, inherited: Sequence[Connecti
         run_training(directory, connection.send)
 
 
+class ProcessLock:
+    """A lock of one thread of one process; the system releases it when that ends.
+
+    Parameters
+    ----------
+    file : file
+        Opened again, because forked processes have the lock of an open file in common. Locks of ranges of bytes would
+        belong to a process, and two of them held by different threads would count as a deadlock.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._thread_lock = open(f"/dev/fd/{file.fileno()}", "rb"), Lock()  # noqa: SIM115
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock."""
+        import fcntl  # not on every system
+
+        with self._thread_lock:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
 class StateClient:
     """The shared state as a worker process sees it.
 
@@ -256,37 +289,27 @@ class StateClient:
     ----------
     connection : Connection
         To the :class:`StateServer`.
-    lock_file : file
-        The lock of its first byte is the write lock, that of the second is held while a large picture is decoded.
+    write_lock, large_picture_lock : ProcessLock
+        Held to change something, and while a large picture is decoded.
     """
 
-    def __init__(self, connection: Connection, lock_file: IO[bytes]) -> None:
+    def __init__(self, connection: Connection, write_lock: ProcessLock, large_picture_lock: ProcessLock) -> None:
         self._connection, self._calling = connection, Lock()
-        self._lock_file, self._writing = lock_file, Lock()
+        self._write_lock, self._large_picture_lock = write_lock, large_picture_lock
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection and the files of the locks."""
         self._connection.close()
+        self._write_lock.close()
+        self._large_picture_lock.close()
 
-    @contextmanager
-    def write_lock(self) -> Iterator[None]:
-        """Hold the write lock: in one thread of one process, and released by the system if that ends."""
-        with self._writing, self._locked(byte=0):
-            yield
+    def write_lock(self) -> AbstractContextManager[object]:
+        """Return the write lock."""
+        return self._write_lock.held()
 
     def large_picture_lock(self) -> AbstractContextManager[object]:
-        """Return the lock of large pictures; one thread of a process decodes at a time."""
-        return self._locked(byte=1)
-
-    @contextmanager
-    def _locked(self, *, byte: int) -> Iterator[None]:
-        import fcntl  # not on every system
-
-        fcntl.lockf(self._lock_file, fcntl.LOCK_EX, 1, byte)
-        try:
-            yield
-        finally:
-            fcntl.lockf(self._lock_file, fcntl.LOCK_UN, 1, byte)
+        """Return the lock of large pictures."""
+        return self._large_picture_lock.held()
 
     def put_query(self, query: QueryPicture) -> str:
         """Keep a query and return its token."""

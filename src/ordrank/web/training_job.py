@@ -13,7 +13,7 @@ from ordrank._protocols import Progress
 from ordrank.collection.collection import Collection
 from ordrank.collection.reports import FitReport
 from ordrank.errors import CollectionBusyError, InputError
-from ordrank.web.errors import hide_folders
+from ordrank.web.errors import public_message
 
 # Seconds to wait for another process that writes, such as an import, and between two attempts.
 _PATIENCE, _INTERVAL = 600.0, 0.5
@@ -52,7 +52,8 @@ def run_training(directory: Path, report: Callable[[TrainingStatus], None]) -> N
         message = f"learned from {fitted.graded} graded pictures; mean error {fitted.error:.3g}"
         report(TrainingStatus("done", message, 1, 1))
     except (InputError, OSError, MemoryError) as error:
-        report(replace(status, state="failed", message=hide_folders(str(error)) or "there is not enough memory"))
+        message = public_message(error, directory) or "there is not enough memory"
+        report(replace(status, state="failed", message=message))
     except Exception:
         logging.getLogger(__name__).exception("training failed")
         report(replace(status, state="failed", message="training failed; the log says why"))
@@ -64,10 +65,8 @@ def _fit_in_turn(directory: Path, progress: Progress) -> FitReport:
     while True:
         try:
             return Collection(directory).fit(progress=progress)
-        except CollectionBusyError:  # its own message names a process and a machine
+        except CollectionBusyError:
             if time.monotonic() > deadline:
-                raise CollectionBusyError(
-                    "another process writes to the collection; try again when it is done"
-                ) from None
+                raise
             progress("waiting for another process that writes to the collection", 0, 0)
             time.sleep(_INTERVAL)

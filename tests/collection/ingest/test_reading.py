@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from ordrank.collection.ingest import reading
-from ordrank.collection.ingest.reading import ReadPicture, read_pictures, read_query
+from ordrank.collection.ingest.reading import ReadPicture, read_content, read_pictures
 from ordrank.collection.types import BadPicture
 from ordrank.errors import InputError, UnreadablePictureError
 from ordrank.features import Pixels
@@ -67,7 +67,7 @@ class TestQuery:
     def test_content_gives_the_same_query_as_its_file(self, path):
         data = path.read_bytes()
         sha256 = hashlib.sha256(data).hexdigest()
-        query = read_query(data, Pixels(16), name="a", sha256=sha256)
+        query = read_content(data, Pixels(16), name="a", sha256=sha256)
         assert (query.features.shape, query.features.dtype) == ((768,), np.float32)
         (picture,) = read_pictures([("a", path)], Pixels(16))
         np.testing.assert_array_equal(query.features, picture.features)
@@ -75,7 +75,7 @@ class TestQuery:
 
     def test_error_continues_the_name(self):
         with pytest.raises(UnreadablePictureError, match=r"^is empty$"):
-            read_query(b"", Pixels(), name="empty.jpg", sha256="")
+            read_content(b"", Pixels(), name="empty.jpg", sha256="")
 
     @pytest.mark.parametrize("is_large", [False, True])
     def test_lock_is_held_while_a_large_picture_is_decoded(self, path, monkeypatch, is_large):
@@ -90,7 +90,7 @@ class TestQuery:
         decode = reading.decode_picture
         monkeypatch.setattr(reading, "LARGE_PIXELS", 1000 if is_large else 300 * 200)
         monkeypatch.setattr(reading, "decode_picture", lambda *a, **k: (events.append("decoded"), decode(*a, **k))[1])
-        read_query(path.read_bytes(), Pixels(), name="a.jpg", sha256="", large_lock=lock)
+        read_content(path.read_bytes(), Pixels(), name="a.jpg", sha256="", large_lock=lock)
         assert events == (["locked", "decoded", "unlocked"] if is_large else ["decoded"])
 
     @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ class TestQuery:
     )
     def test_picture_without_features_is_unreadable(self, dark, reason):
         with pytest.raises(UnreadablePictureError, match=f"^{reason}$"):
-            read_query(encode(Image.new("RGB", (50, 50))), DarkSensitive(dark), name="a.jpg", sha256="")
+            read_content(encode(Image.new("RGB", (50, 50))), DarkSensitive(dark), name="a.jpg", sha256="")
 
     def test_error_of_the_extractor_is_raised_unchanged(self):
         with pytest.raises(InputError, match=r"^the network is gone$") as error:
-            read_query(encode(Image.new("RGB", (50, 50))), DarkSensitive("input error"), name="a.jpg", sha256="")
+            read_content(encode(Image.new("RGB", (50, 50))), DarkSensitive("input error"), name="a.jpg", sha256="")
         assert not isinstance(error.value, UnreadablePictureError)
 
     def test_warnings_of_pillow_are_ignored(self, path, recwarn):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ordrank._protocols import Extractor
 from ordrank.collection.ingest.processes import call_in_processes
-from ordrank.collection.types import AcquireLock, BadPicture, QueryPicture
+from ordrank.collection.types import AcquireLock, BadPicture
 from ordrank.errors import InputError, UnreadablePictureError
 from ordrank.features.pictures import THUMBNAIL_SIDE, count_decoded_pixels, decode_picture, thumbnail
 
@@ -96,10 +96,10 @@ def read_pictures(
             yield from read
 
 
-def read_query(
+def read_content(
     data: bytes, extractor: Extractor, *, name: str, sha256: str, large_lock: AcquireLock = nullcontext
-) -> QueryPicture:
-    """Read a picture from memory.
+) -> ReadPicture:
+    """Read a picture from memory; its modification time is 0.
 
     Raise UnreadablePictureError with a message that continues a sentence that begins with the name. Warnings of Pillow
     are not ignored: their filters are not thread-safe, and a server reads in many threads.
@@ -115,11 +115,12 @@ def read_query(
     side = _side(extractor)
     is_large = count_decoded_pixels(data, side=side) > LARGE_PIXELS
     with large_lock() if is_large else nullcontext():
-        image = decode_picture(data, side=side).picture
-    (features,) = _extract([image], extractor)
+        decoded = decode_picture(data, side=side)
+    (features,) = _extract([decoded.picture], extractor)
     if isinstance(features, str):
         raise UnreadablePictureError(features)
-    return QueryPicture(name, sha256, features, thumbnail(image))
+    sizes = (decoded.width, decoded.height)
+    return ReadPicture(name, sha256, len(data), 0, *sizes, features, thumbnail(decoded.picture))
 
 
 def _effective_n_jobs(n_jobs: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, MutableSet, Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 from ordrank.collection import change_log, judgements, staged_features
 from ordrank.collection.database import as_text, encode_vector, is_own_path, path_exists, put_embedding
@@ -26,7 +26,7 @@ _INSERT = "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, N
 def add_rows(
     store: Store,
     pictures: Sequence[ReadPicture],
-    paths: Mapping[str, Path],
+    paths: Mapping[str, PurePath],
     grades: Mapping[str, float],
     embedded: EmbeddedBatch | None = None,
     *,

@@ -57,9 +57,10 @@ async def quality(request: Request, collection: OpenCollection) -> Response:
 
 
 @router.get("/graders", response_model=GradersReport, responses=documented(409))
-def graders(collection: OpenCollection) -> Response:
+async def graders(request: Request, collection: OpenCollection) -> Response:
     """Return who graded how much, how far graders agree, and where they differ."""
-    return json_response(collection.labeling.graders())
+    report = await anyio.to_thread.run_sync(collection.labeling.graders, limiter=request.app.state.comparing)
+    return json_response(report)
 
 
 @router.get("/doctor", response_model=DoctorReport, responses=documented(409))

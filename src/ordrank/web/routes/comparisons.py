@@ -20,7 +20,8 @@ Pair = Annotated[str, Field(pattern=r"^[0-9]{1,10}-[0-9]{1,10}$")]
 
 
 @router.get("/next", response_model=NextPair, responses=documented(409))
-def next_pair(
+async def next_pair(
+    request: Request,
     collection: OpenCollection,
     grader: Annotated[str | None, Query(max_length=100, description="Whose answers are not asked for again.")] = None,
     skip: Annotated[
@@ -30,15 +31,19 @@ def next_pair(
     """Return the two pictures whose comparison is most informative; null if there is no other pair."""
     labeling = collection.labeling
     skipped = [(int(first), int(second)) for first, second in (pair.split("-") for pair in skip)]
-    pair = labeling.next_pair(grader=grader, skip=skipped)
-    return json_response({"pair": pair, "comparisons": labeling.count_comparisons()})
+
+    def choose() -> Response:
+        pair = labeling.next_pair(grader=grader, skip=skipped)
+        return json_response({"pair": pair, "comparisons": labeling.count_comparisons()})
+
+    return await anyio.to_thread.run_sync(choose, limiter=request.app.state.comparing)
 
 
 @router.post(
     "",
     response_model=ComparisonCount,
     dependencies=[Writable],
-    responses=documented(404, 409, 413, 415),
+    responses=documented(404, 409, 413, 415, 507),
     openapi_extra=json_body(ComparisonBody),
 )
 async def compare(request: Request, collection: OpenCollection) -> Response:
@@ -50,9 +55,12 @@ async def compare(request: Request, collection: OpenCollection) -> Response:
 
 
 @router.get("", response_model=ComparedPage, responses=documented(409))
-def compared(
-    collection: OpenCollection, offset: Offset = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 200
+async def compared(
+    request: Request,
+    collection: OpenCollection,
+    offset: Offset = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
     """List the compared pictures, lowest first."""
-    found = collection.labeling.compared()
+    found = await anyio.to_thread.run_sync(collection.labeling.compared, limiter=request.app.state.comparing)
     return json_response({"total": len(found), "items": found[offset : offset + limit]})

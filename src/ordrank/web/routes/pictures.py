@@ -10,7 +10,8 @@ from fastapi import APIRouter, Query, Request, Response
 
 from ordrank.collection.annotations import GivenGrade
 from ordrank.collection.types import Picture, PicturePage
-from ordrank.errors import PictureTooLargeError, UnreadablePictureError
+from ordrank.errors import UnreadablePictureError
+from ordrank.features.pictures import THUMBNAIL_SIDE
 from ordrank.web.deps import (
     ListParameters,
     OpenCollection,
@@ -24,7 +25,7 @@ from ordrank.web.deps import (
     read_json,
     read_picture,
 )
-from ordrank.web.errors import ApiError, documented
+from ordrank.web.errors import documented
 from ordrank.web.schemas import AddedBody, ConfirmationBody, GradeBody
 from ordrank.web.uploads import upload_name
 
@@ -46,24 +47,22 @@ def pictures(collection: OpenCollection, request: ListParameters) -> Response:
     status_code=201,
     response_model=AddedBody,
     dependencies=[Writable],
-    responses={**documented(409, 413, 415), 200: {"model": AddedBody, "description": "It was there already."}},
+    responses={**documented(409, 413, 415, 507), 200: {"model": AddedBody, "description": "It was there already."}},
     openapi_extra=picture_body(),
 )
-async def add_picture(request: Request, collection: OpenCollection) -> Response:
+async def add_picture(request: Request, collection: OpenCollection, state: State) -> Response:
     """Add a picture to the collection; its file is kept in the directory of the collection."""
     data, name = await read_picture(request), upload_name(request)
 
     def add() -> Response:
         try:
-            picture, is_new = collection.files.add(data, name)
-        except PictureTooLargeError as error:
-            raise ApiError(413, f"the picture {error}") from None
+            picture, is_new = collection.files.add(data, name, large_lock=state.large_picture_lock)
         except UnreadablePictureError as error:
-            raise ApiError(400, f"{name} {error}") from None
+            raise type(error)(f"{name} {error}") from None
         collection.refresh()
         return json_response({"picture": collection.picture(picture), "is_new": is_new}, 201 if is_new else 200)
 
-    return await anyio.to_thread.run_sync(add, limiter=request.app.state.decoding)
+    return await anyio.to_thread.run_sync(add, limiter=request.app.state.adding)
 
 
 @router.get("/{picture}", response_model=Picture, responses=documented(404, 409))
@@ -83,7 +82,7 @@ def picture(collection: OpenCollection, picture: PictureId) -> Response:
 )
 def thumbnail(request: Request, collection: OpenCollection, picture: PictureId) -> Response:
     """Return the thumbnail of a picture."""
-    tag = f'"{collection.files.sha256(picture)}"'
+    tag = f'"{collection.files.sha256(picture)}-{THUMBNAIL_SIDE}"'
     if _is_known(request, tag):
         return Response(status_code=304, headers=_cached(tag))
     return Response(collection.files.thumbnail(picture), media_type="image/jpeg", headers=_cached(tag))
@@ -102,7 +101,7 @@ async def large(
     side: Annotated[int, Query(ge=1, le=MAX_SIDE, description="Largest width and height in pixels.")] = 1024,
 ) -> Response:
     """Return a large version of a picture, without the metadata of its file."""
-    tag = f'"{collection.files.sha256(picture)}-{side}"'
+    tag = f'"{await anyio.to_thread.run_sync(collection.files.sha256, picture)}-{side}"'
     if _is_known(request, tag):
         return Response(status_code=304, headers=_cached(tag))
     read = partial(collection.files.large_version, picture, side, large_lock=state.large_picture_lock)
@@ -114,7 +113,7 @@ async def large(
     "/{picture}/grade",
     response_model=Picture,
     dependencies=[Writable],
-    responses=documented(404, 409, 413, 415),
+    responses=documented(404, 409, 413, 415, 507),
     openapi_extra=json_body(GradeBody),
 )
 async def set_grade(request: Request, collection: OpenCollection, picture: PictureId) -> Response:
@@ -136,7 +135,7 @@ def grades(collection: OpenCollection, picture: PictureId) -> Response:
     "/{picture}/confirmation",
     response_model=Picture,
     dependencies=[Writable],
-    responses=documented(404, 409, 413, 415),
+    responses=documented(404, 409, 413, 415, 507),
     openapi_extra=json_body(ConfirmationBody),
 )
 async def confirm(request: Request, collection: OpenCollection, picture: PictureId) -> Response:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from ordrank.collection.collection import Collection
 from ordrank.collection.types import QueryPicture, RankRequest, RankResult
-from ordrank.errors import PictureTooLargeError, UnreadablePictureError
+from ordrank.errors import UnreadablePictureError
 from ordrank.web.deps import (
     OpenCollection,
     QueryId,
@@ -25,7 +25,7 @@ from ordrank.web.deps import (
     picture_body,
     read_picture,
 )
-from ordrank.web.errors import ApiError, documented
+from ordrank.web.errors import documented
 from ordrank.web.schemas import EstimateBody, RankingBody
 from ordrank.web.shared_state import SharedState
 from ordrank.web.uploads import upload_name
@@ -53,10 +53,8 @@ def _upload(collection: Collection, state: SharedState, data: bytes, name: str) 
     collection.check_trained()  # before decoding
     try:
         query = collection.read_query(data, name, large_lock=state.large_picture_lock)
-    except PictureTooLargeError as error:
-        raise ApiError(413, f"the picture {error}") from None
     except UnreadablePictureError as error:
-        raise ApiError(400, f"{name} {error}") from None
+        raise type(error)(f"{name} {error}") from None
     result = _rank(collection, query)
     return json_response(_estimate(result, "" if isinstance(query, int) else state.put_query(query)), 201)
 

@@ -26,7 +26,7 @@ router = APIRouter()
     "/grades",
     response_model=list[Picture],
     dependencies=[Writable],
-    responses=documented(404, 409, 413, 415),
+    responses=documented(404, 409, 413, 415, 507),
     openapi_extra=json_body(GradesBody),
 )
 async def set_grades(request: Request, collection: OpenCollection) -> Response:
@@ -41,7 +41,7 @@ async def set_grades(request: Request, collection: OpenCollection) -> Response:
     "/grades/undo",
     response_model=list[Picture],
     dependencies=[Writable],
-    responses=documented(409, 413, 415),
+    responses=documented(409, 413, 415, 507),
     openapi_extra=json_body(UndoBody),
 )
 async def undo(request: Request, collection: OpenCollection) -> Response:
@@ -55,7 +55,7 @@ async def undo(request: Request, collection: OpenCollection) -> Response:
     "/removals",
     response_model=RemovalReport,
     dependencies=[Writable],
-    responses=documented(404, 409, 413, 415),
+    responses=documented(404, 409, 413, 415, 507),
     openapi_extra=json_body(SelectionBody),
 )
 async def remove(request: Request, collection: OpenCollection) -> Response:
