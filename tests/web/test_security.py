@@ -272,6 +272,7 @@ class TestMessages:
     def test_no_response_of_a_locked_collection_names_who_locks_it(self, client, trained, monkeypatch):
         monkeypatch.setattr("ordrank.collection.added_files._TIMEOUT", 0.1)
         monkeypatch.setattr("ordrank.collection.removal._TIMEOUT", 0.1)
+        monkeypatch.setattr("ordrank.web.training_job._PATIENCE", 0.0)
         with writer_lock(trained):
             added = client.post(f"{API}/pictures", content=png(draw(77)), headers={"Content-Type": "image/png"})
             removed = client.post(f"{API}/removals", json={"pictures": [6]})

@@ -228,7 +228,7 @@ def standing_changes(cursor: sqlite3.Cursor, grader: str, key: str | None) -> li
         found = cursor.execute(statement, (grader, grader))
     else:
         found = cursor.execute(f"{standing} AND key = ? ORDER BY serial", (grader, key))
-    return [LoggedChange(*row[:6], given=Given(*row[6:])) for row in found]
+    return [LoggedChange._make((*row[:6], Given(*row[6:]))) for row in found]
 
 
 def has_later(cursor: sqlite3.Cursor, changes: Sequence[LoggedChange]) -> bool:
