@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 from ordrank import Collection, OrdinalNetwork
 from ordrank.collection import finetune as module
-from ordrank.collection.access import read_store
+from ordrank.collection.access import read_store, write_store
 from ordrank.errors import BadPicturesError, CollectionBusyError, CollectionError, InputError
 from tests.collection.commands import add, evaluate, finetune, fit, info, rank
 from tests.collection.pictures import content, draw_files, names, rows, write_grades
@@ -221,6 +221,28 @@ class TestInterrupted:
         seen, report = self.steps_of(trained)
         assert seen[0] == 12
         assert report.pictures == info(trained).graded - 1
+
+    def test_a_run_without_a_checkpoint_begins_with_the_present_grades(self, trained, always_better):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(2))  # the first checkpoint is after 3
+        Collection(trained).grade("000.png", 3)
+        Collection(trained).grade("001.png", 7)
+        report = finetune(trained)
+        assert report.pictures == info(trained).graded
+        assert "7.0" in info(trained).finetuned["grades"]
+
+    @pytest.mark.parametrize("change", ["grade", "withdrawn grade", "group"])
+    def test_a_changed_picture_begins_anew(self, trained, always_better, change):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(12))
+        if change == "group":
+            with write_store(trained) as store:
+                store.set_groups({"001.png": "a", "002.png": "a"})
+        else:
+            Collection(trained).grade("001.png", 7 if change == "grade" else None)
+        seen, report = self.steps_of(trained)
+        assert seen[0] == 1
+        assert report.pictures == info(trained).graded
 
     def test_wrong_options_leave_the_run_as_it_is(self, trained, always_better):
         with pytest.raises(KeyboardInterrupt):

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -79,7 +79,7 @@ class _Sample:
     """A graded picture that a run trains on."""
 
     sha256: str
-    path: str
+    path: str = field(compare=False)  # files may move
     grade: float
     group: str | None
 
@@ -123,15 +123,15 @@ def finetune_collection(
         network = OrdinalNetwork(**asdict(settings), checkpoints=work, progress=progress)
         network.check_export()  # before hours of training, and before another run is forgotten
         checkpoints = Checkpoints(work, network.n_networks)
-        samples = _continued(work, settings, rows)
-        if samples is None:
+        samples = _continued(work, settings, rows) if checkpoints.exist() else None
+        if samples is not None:
+            counted = pluralize(len(samples), "picture")
+            progress(f"continuing an interrupted run with {counted}, without those graded since", 0, 0)
+        else:
             samples = _samples(rows)
             if checkpoints.exist():
-                progress("beginning anew: an interrupted run had other options or pictures", 0, 0)
+                progress("beginning anew: an interrupted run had other options, pictures, grades or groups", 0, 0)
             checkpoints.delete()
-        elif checkpoints.exist():
-            counted = pluralize(len(samples), "picture")
-            progress(f"continuing an interrupted run with {counted}, and the grades they had then", 0, 0)
         _remember(work, settings, samples)
         files = _files(directory, samples)
         try:
@@ -300,14 +300,17 @@ def _remember(work: Path, settings: _Settings, samples: Sequence[_Sample]) -> No
 
 
 def _continued(work: Path, settings: _Settings, rows: Sequence[ImageRow]) -> list[_Sample] | None:
-    """Return the samples of an interrupted run with these settings, if all these pictures are still there."""
+    """Return the samples of an interrupted run with these settings, if all are there with the same grades and groups.
+
+    Pictures that have been graded since are left out: nobody waits hours again because of them.
+    """
     try:
         run = json.loads((work / _RUN).read_bytes())
         samples = [_Sample(*values) for values in run["samples"]]
         is_same = run["settings"] == asdict(settings)
     except (OSError, ValueError, KeyError, TypeError):  # none, or none of ours
         return None
-    paths = {content_sha256(row.sha256): row.path for row in rows}
-    if not is_same or not all(sample.sha256 in paths for sample in samples):
+    present = {sample.sha256: sample for sample in _samples(rows)}
+    if not is_same or any(present.get(sample.sha256) != sample for sample in samples):
         return None
-    return [replace(sample, path=paths[sample.sha256]) for sample in samples]
+    return [present[sample.sha256] for sample in samples]
