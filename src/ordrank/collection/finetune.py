@@ -19,7 +19,7 @@ from ordrank._io import write_files
 from ordrank._protocols import Extractor, Progress, TrainingFiles, no_progress
 from ordrank.collection import staged_features
 from ordrank.collection.access import read_store, write_store
-from ordrank.collection.database import content_sha256, path_exists, stored_path
+from ordrank.collection.database import content_sha256, stored_path
 from ordrank.collection.fit import fit_collection, train_store
 from ordrank.collection.ingest.importing import extractor_of, stage_features
 from ordrank.collection.ingest.reading import read_pictures
@@ -31,13 +31,14 @@ from ordrank.collection.network_file import (
     remove_networks,
     write_network,
 )
+from ordrank.collection.originals import read_unchanged
 from ordrank.collection.reports import FinetuneReport, FitReport
 from ordrank.collection.search import Groups
 from ordrank.collection.store import FINETUNED, Store
 from ordrank.collection.train import fit_ranker, held_out_errors, project
 from ordrank.collection.types import BadPicture, ImageRow
 from ordrank.collection.writer_lock import LOCK_FILES, writer_lock
-from ordrank.errors import BadPicturesError, InputError
+from ordrank.errors import BadPicturesError, InputError, UnreadablePictureError
 
 if TYPE_CHECKING:
     from ordrank.deep import OrdinalNetwork
@@ -117,11 +118,11 @@ def finetune_collection(
         if store.header.model is None:
             raise untrained(directory)
         header, rows = store.header, store.rows()
-    _check_present(directory, rows)
     extractor_of(directory, header)  # the features that stand beside the outputs of the network can be computed
     with _work_folder(directory) as work:
         network = OrdinalNetwork(**asdict(settings), checkpoints=work, progress=progress)
         network.check_export()  # before hours of training, and before another run is forgotten
+        _check_files(directory, rows, progress)
         checkpoints = Checkpoints(work, network.n_networks)
         samples = _continued(work, settings, rows) if checkpoints.exist() else None
         if samples is not None:
@@ -228,14 +229,25 @@ def _held_out_error(store: Store, progress: Progress) -> float:
     return float(held_out_errors(ranker, grades[~np.isnan(grades)]).mean())
 
 
-def _check_present(directory: Path, rows: Sequence[ImageRow]) -> None:
-    """Raise BadPicturesError if files of pictures are missing: the network is to compute the features of all."""
-    missing = tuple(BadPicture(row.name, "is missing") for row in rows if not path_exists(directory, row.path))
-    if missing:
+def _check_files(directory: Path, rows: Sequence[ImageRow], progress: Progress) -> None:
+    """Raise BadPicturesError if a file is not what was read once: the network reads the graded now, the others later.
+
+    A file with another picture would be trained on with the grade of this one.
+    """
+    stage, bad = f"checking {pluralize(len(rows), 'file')}", list[BadPicture]()
+    progress(stage, 0, 0)
+    for done, row in enumerate(rows, start=1):
+        try:
+            read_unchanged(directory, row)
+        except UnreadablePictureError as error:
+            bad.append(BadPicture(row.name, str(error)))
+        progress(stage, done, len(rows))
+    if bad:
+        counted = pluralize(len(bad), "picture")
         raise BadPicturesError(
-            f"{pluralize(len(missing), 'picture')} cannot be read again; restore the files, or remove the pictures "
-            "with `ordrank remove`",
-            missing,
+            f"{counted} cannot be read again; restore the files, read changed ones with `ordrank fit`, or remove the "
+            "pictures with `ordrank remove`",
+            tuple(bad),
         )
 
 
