@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 from ordrank import Collection, OrdinalNetwork
 from ordrank.collection import finetune as module
 from ordrank.collection.access import read_store, write_store
+from ordrank.collection.model_file import Model
 from ordrank.errors import BadPicturesError, CollectionBusyError, CollectionError, InputError
 from tests.collection.commands import add, evaluate, finetune, fit, info, rank
 from tests.collection.pictures import content, draw_files, names, rows, write_grades
@@ -108,9 +109,11 @@ class TestAdopted:
             fit(pictures, trained, n_jobs=1)
         np.testing.assert_array_equal(features_of(trained), before)
 
-    def test_undo_restores_the_features_before(self, trained, tuned, tmp_path):
-        before = Collection(trained).undo_finetuning(n_jobs=1)
-        assert before.pictures == len(names(trained))
+    def test_undo_restores_the_stored_features_before(self, trained, before, tuned, pictures):
+        shutil.rmtree(pictures)
+        report = Collection(trained).undo_finetuning(n_jobs=1)
+        assert (report.pictures, report.imported.reread) == (len(names(trained)), 0)
+        np.testing.assert_allclose(features_of(trained), before, rtol=1e-6)
         summary = info(trained)
         assert (summary.features, summary.finetuned) == ("pixels:4", None)
         assert network_files(trained) == []
@@ -138,8 +141,44 @@ class TestAdopted:
         with pytest.raises(CollectionError, match=r"network-.*onnx is missing.*--undo"):
             rank(trained, [str(new)])
         assert rank(trained, ["001.png"])[0].hits  # needs no network
-        Collection(trained).undo_finetuning(n_jobs=1)
+        assert Collection(trained).undo_finetuning(n_jobs=1).imported.reread == len(names(trained))
         assert rank(trained, [str(new)])[0].hits
+
+    @pytest.mark.parametrize("door", ["add", "page"])
+    def test_pictures_that_are_removed_and_added_again_have_outputs_of_held_out_ones(
+        self, trained, tuned, pictures, door
+    ):
+        before = dict(zip(sorted(names(trained)), features_of(trained), strict=True))["001.png"]
+        Collection(trained).remove(["001.png"])
+        if door == "add":
+            add(trained, pictures / "001.png", n_jobs=1)
+        else:
+            Collection(trained).files.add((pictures / "001.png").read_bytes(), "001.png")
+        with read_store(trained) as store:
+            (after,) = store.features_of([store.find("001.png").id])
+        np.testing.assert_array_equal(after[:N_OUTPUTS], before[:N_OUTPUTS])
+        np.testing.assert_allclose(after, before, rtol=1e-5)
+
+    def test_pictures_that_are_removed_are_scored_with_outputs_of_held_out_ones(
+        self, trained, tuned, pictures, tmp_path, monkeypatch
+    ):
+        before, read = features_of(trained)[1], []
+        Collection(trained).remove(["001.png"])
+        shutil.copytree(pictures, tmp_path / "new", ignore=lambda _, files: set(files) - {"001.png"})
+        embed = Model.embed
+        monkeypatch.setattr(Model, "embed", lambda model, features: read.append(features) or embed(model, features))
+        shutil.copy(pictures / "000.png", tmp_path / "new")
+        Collection(trained).remove(["000.png"])
+        Collection(trained).evaluate_on(tmp_path / "new", {"000.png": 0, "001.png": 1}, n_jobs=1)
+        np.testing.assert_array_equal(read[-1][1, :N_OUTPUTS], before[:N_OUTPUTS])
+
+    def test_what_a_network_was_trained_on_is_forgotten_with_it(self, trained, tuned):
+        counted = "SELECT network, count(*) FROM network_samples GROUP BY network ORDER BY network"
+        assert rows(trained, counted) == [(tuned.network, tuned.pictures)]
+        finetune(trained, flip=False)
+        assert [network for network, _ in rows(trained, counted)] == network_files(trained)
+        Collection(trained).undo_finetuning(n_jobs=1)
+        assert rows(trained, counted) == []
 
 
 def test_many_ungraded_pictures_are_read_in_processes(tmp_path, always_better):
@@ -186,6 +225,68 @@ class TestError:
             assert collection.finetune(backbone="tiny", n_jobs=1).adopted
         for name in wrong:
             assert collection.rank(name).grade == str(labels[name])
+
+
+class TestGroups:
+    FLATTERS = "; this flatters, because the fine-tuned network has seen other pictures of the groups"
+
+    @pytest.fixture
+    def people(self, trained):
+        """Two pictures in a row show the same person."""
+        return {name: f"p{int(name[:3]) // 2}" for name in names(trained)}
+
+    def give(self, directory, people):
+        with write_store(directory) as store:
+            store.set_groups(people)
+
+    def verdicts(self, directory):
+        collection = Collection(directory)
+        assessed = (collection.fit(), collection.evaluate(3), collection.doctor(), collection.quality())
+        return [report.verdict for report in assessed]
+
+    def test_groups_are_held_out_together(self, trained, people, always_better):
+        self.give(trained, people)
+        files = Collection(trained).training_files()
+        with tiny_networks(steps=8):
+            network = OrdinalNetwork("tiny").fit(files.graded, files.grades, files.groups)
+        finetune(trained)
+        assert info(trained).finetuned["groups"] == len(set(files.groups.tolist())) == 20
+        with read_store(trained) as store:
+            graded = ~np.isnan(store.grades())
+        np.testing.assert_array_equal(features_of(trained)[graded, :N_OUTPUTS], network.outputs_)
+        assert not any(self.FLATTERS in verdict for verdict in self.verdicts(trained))
+
+    def test_groups_that_are_given_later_make_errors_flatter_until_it_is_trained_again(
+        self, trained, people, monkeypatch
+    ):
+        errors = iter([2.0, 1.0, 2.0, 1.0])
+        measured = []
+        monkeypatch.setattr(
+            module, "_held_out_error", lambda store, _: measured.append(store.header.extractor) or next(errors)
+        )
+        finetune(trained)
+        self.give(trained, people)
+        assert all(self.FLATTERS in verdict for verdict in self.verdicts(trained))
+        report = finetune(trained)
+        assert report.adopted
+        # Not with the error of the first network, which no other can fall below.
+        assert measured[2] == report.features_before == "pixels:4"
+        assert not any(self.FLATTERS in verdict for verdict in self.verdicts(trained))
+
+    def test_new_pictures_of_known_people_make_errors_flatter(self, trained, people, always_better, tmp_path):
+        self.give(trained, people)
+        finetune(trained)
+        draw_files(tmp_path / "new", range(50, 52))
+        for person, number, flatters in (("p99", 50, False), ("p1", 51, True)):
+            table = tmp_path / "new.csv"
+            table.write_text(f"file,grade,person\n{number:03d}.png,1,{person}\n")
+            add(trained, tmp_path / "new", labels=table, group_column="person", n_jobs=1)
+            assert (self.FLATTERS in Collection(trained).fit().verdict) == flatters
+
+    def test_a_single_group_is_held_out_picture_by_picture(self, trained, people, always_better):
+        finetune(trained)
+        self.give(trained, dict.fromkeys(people, "the same"))
+        assert self.FLATTERS not in Collection(trained).fit().verdict
 
 
 class TestInterrupted:

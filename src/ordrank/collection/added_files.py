@@ -13,6 +13,7 @@ from ordrank._io import write_files
 from ordrank._protocols import Extractor
 from ordrank.collection.access import write_store
 from ordrank.collection.database import OWN_FOLDER, is_own_path
+from ordrank.collection.ingest.importing import with_held_out_outputs
 from ordrank.collection.ingest.reading import ReadPicture, read_batch
 from ordrank.collection.ingest.rows import add_rows
 from ordrank.collection.search import estimate_new
@@ -46,7 +47,7 @@ def add_picture(directory: Path, snapshot: Snapshot, extractor: Extractor, data:
         file = directory / path
         write_files(file.parent, {file.name: data})
         try:
-            (read,) = read_batch([(free, str(file))], extractor)
+            (read,) = with_held_out_outputs(store, read_batch([(free, str(file))], extractor))
             if isinstance(read, BadPicture):
                 raise UnreadablePictureError(read.reason)
             bad = add_rows(store, [read], {free: path}, {}, _embedded(snapshot, [read]))

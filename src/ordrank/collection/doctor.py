@@ -78,7 +78,7 @@ def _examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorR
     if space is None:
         raise CollectionError("the collection has no model yet; train it with `ordrank fit --out COLLECTION`")
     with read_store(directory) as store:
-        noted = store.note(ERROR)
+        noted, has_seen_groups = store.note(ERROR), store.has_seen_groups()
     grades = snapshot.grades[space.rows]
     graded = np.flatnonzero(~np.isnan(grades))
     progress(f"examining {pluralize(len(space.rows), 'picture')}", 0, 0)
@@ -95,7 +95,7 @@ def _examine(directory: Path, snapshot: Snapshot, progress: Progress) -> DoctorR
         novel=_novel(snapshot, space, distances),
         error=error,
         error_median=error_median,
-        verdict=verdict(error, error_median),
+        verdict=verdict(error, error_median, has_seen_groups=has_seen_groups),
         advice=(),
     )
 

@@ -16,12 +16,12 @@ import numpy as np
 from ordrank import __version__
 from ordrank._format import pluralize
 from ordrank._io import write_files
-from ordrank._protocols import Extractor, Progress, TrainingFiles, no_progress
+from ordrank._protocols import Extractor, IntArray, Progress, TrainingFiles, no_progress
 from ordrank.collection import staged_features
 from ordrank.collection.access import read_store, write_store
 from ordrank.collection.database import content_sha256, stored_path
-from ordrank.collection.fit import fit_collection, train_store
-from ordrank.collection.ingest.importing import extractor_of, stage_features
+from ordrank.collection.fit import fit_report, train_store
+from ordrank.collection.ingest.importing import BATCH, extractor_of, stage_features
 from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.model_file import untrained
 from ordrank.collection.network_file import (
@@ -32,13 +32,14 @@ from ordrank.collection.network_file import (
     write_network,
 )
 from ordrank.collection.originals import read_unchanged
-from ordrank.collection.reports import FinetuneReport, FitReport
+from ordrank.collection.reports import FinetuneReport, FitReport, ImportReport
 from ordrank.collection.search import Groups
 from ordrank.collection.store import FINETUNED, Store
 from ordrank.collection.train import fit_ranker, held_out_errors, project
 from ordrank.collection.types import BadPicture, ImageRow
 from ordrank.collection.writer_lock import LOCK_FILES, writer_lock
-from ordrank.errors import BadPicturesError, InputError, UnreadablePictureError
+from ordrank.errors import BadPicturesError, CollectionError, InputError, UnreadablePictureError
+from ordrank.features.registry import find_extractor
 
 if TYPE_CHECKING:
     from ordrank.deep import OrdinalNetwork
@@ -147,15 +148,25 @@ def finetune_collection(
 
 
 def undo_finetuning(directory: Path, *, n_jobs: int, progress: Progress) -> FitReport:
-    """Return to the features before fine-tuning: all pictures are read again, and the model is trained on them."""
-    with read_store(directory) as store:
-        network, before = store.header.extractor, store.note(_FEATURES_BEFORE)
-    if not is_network_name(network) or before is None:
-        raise InputError(f"{directory} has no fine-tuned network; there is nothing to undo")
-    report = fit_collection(directory, None, None, features=before, n_jobs=n_jobs, progress=progress)
+    """Return to the features before fine-tuning, and train the model on them.
+
+    They are stored beside the outputs of the network. If it is damaged all pictures are read again.
+    """
     with write_store(directory, timeout=_PATIENCE) as store:
+        name, before = store.header.extractor, store.note(_FEATURES_BEFORE)
+        if not is_network_name(name) or before is None:
+            raise InputError(f"{directory} has no fine-tuned network; there is nothing to undo")
+        reread = 0
+        try:
+            network = extractor_of(directory, store.header)
+            assert isinstance(network, FinetunedNetwork)
+            _stage_features_before(store, network)
+        except CollectionError:
+            read = partial(read_pictures, n_jobs=n_jobs)
+            reread = stage_features(store, find_extractor(before), read, progress)
+        model, error = train_store(store, None, progress)
         remove_networks(store, keep=set())
-    return report
+        return fit_report(store, ImportReport(reread=reread), model, error, None)
 
 
 def _adopt_if_better(
@@ -171,7 +182,7 @@ def _adopt_if_better(
     with write_store(directory, timeout=_PATIENCE) as store:
         present, replaced = extractor_of(directory, store.header), {store.header.extractor}
         original = present.pretrained if isinstance(present, FinetunedNetwork) else present
-        error_before = _held_out_error(store, progress)
+        compared, error_before = _compared_error(store, present, progress)
         extractor = _add_network(store, network, samples, present, card)
         stage_features(store, extractor, partial(read_pictures, n_jobs=n_jobs), progress)
         error_after = _held_out_error(store, progress)
@@ -186,7 +197,7 @@ def _adopt_if_better(
             adopted=is_better,
             error_before=error_before,
             error_after=error_after,
-            features_before=present.name,
+            features_before=compared,
             undone_to=original.name,
             network=extractor.name if is_better else None,
             pictures=len(samples),
@@ -214,10 +225,37 @@ def _add_network(
     appearance = {"features": original, "weight": network.locality * relative_weight(outputs, features)}
     metadata = {_CARD: json.dumps(card), APPEARANCE: json.dumps(appearance)}
     extractor = write_network(store, network.outputs_to_onnx(metadata))
+    groups = _groups(samples)
+    units = np.arange(len(samples)) if groups is None else groups
+    store.record_network_samples(extractor.name, [sample.sha256 for sample in samples], units, network.outputs_)
     staged_features.begin(store, extractor)
     combined = extractor.combine(outputs, features)
     staged_features.put(store, dict(zip(numbers, combined, strict=True)))
     return extractor
+
+
+def _compared_error(store: Store, present: Extractor, progress: Progress) -> tuple[str, float]:
+    """Return the features that a new network is compared with, and their error.
+
+    They are those of the collection, or those before its network if the error with this one flatters.
+    """
+    if not (isinstance(present, FinetunedNetwork) and store.has_seen_groups()):
+        return present.name, _held_out_error(store, progress)
+    _stage_features_before(store, present)
+    error = _held_out_error(store, progress)
+    staged_features.discard(store)
+    return present.pretrained.name, error
+
+
+def _stage_features_before(store: Store, network: FinetunedNetwork) -> None:
+    """Stage the features that stand beside the outputs of the network of a collection."""
+    staged_features.begin(store, network.pretrained)
+    ids = store.ids()
+    with read_store(store.directory) as present:  # reads the features in use, not the staged ones
+        for start in range(0, len(ids), BATCH):
+            part = ids[start : start + BATCH]
+            features = network.features_before(present.features_of(part))
+            staged_features.put(store, dict(zip(part, features, strict=True)))
 
 
 def _held_out_error(store: Store, progress: Progress) -> float:
@@ -276,11 +314,14 @@ def _samples(rows: Sequence[ImageRow]) -> list[_Sample]:
 
 
 def _files(directory: Path, samples: Sequence[_Sample], ungraded: tuple[Path, ...] = ()) -> TrainingFiles:
-    groups = Groups.from_names(np.arange(len(samples)), [sample.group for sample in samples]).codes
-    if groups is not None and len(np.unique(groups)) < 2:  # a single group cannot be held out
-        groups = None
     paths = tuple(stored_path(directory, sample.path) for sample in samples)
-    return TrainingFiles(paths, np.array([sample.grade for sample in samples]), groups, ungraded)
+    return TrainingFiles(paths, np.array([sample.grade for sample in samples]), _groups(samples), ungraded)
+
+
+def _groups(samples: Sequence[_Sample]) -> IntArray | None:
+    """Return the groups (n,) of samples that are held out together; None if each is held out alone."""
+    groups = Groups.from_names(np.arange(len(samples)), [sample.group for sample in samples]).codes
+    return groups if groups is not None and len(np.unique(groups)) > 1 else None  # a single one cannot be held out
 
 
 @contextmanager

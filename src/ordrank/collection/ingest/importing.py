@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from ordrank._format import pluralize
 from ordrank._protocols import Extractor, Progress
@@ -53,7 +56,7 @@ def import_pictures(
     if files:
         progress(stage, 0, 0)
     bad, done = list(listing.bad), 0
-    outcomes = read(list(paths.items()), extractor)
+    outcomes = with_held_out_outputs(store, read(list(paths.items()), extractor))
     for batch in _batches(outcomes, BATCH):
         pictures = [item for item in batch if isinstance(item, ReadPicture)]
         bad += [item for item in batch if isinstance(item, BadPicture)]
@@ -79,7 +82,7 @@ def stage_features(store: Store, extractor: Extractor, read: Reader, progress: P
     if rows:
         progress(stage, 0, 0)
     files = [(row.name, stored_path(store.directory, row.path)) for row in rows.values()]
-    for batch in _batches(read(files, extractor), BATCH):
+    for batch in _batches(with_held_out_outputs(store, read(files, extractor)), BATCH):
         features = {}
         for item in batch:
             if isinstance(item, BadPicture):
@@ -99,6 +102,20 @@ def stage_features(store: Store, extractor: Extractor, read: Reader, progress: P
             tuple(bad),
         )
     return len(store)
+
+
+def with_held_out_outputs(
+    store: Store, pictures: Iterable[ReadPicture | BadPicture]
+) -> Iterator[ReadPicture | BadPicture]:
+    """Yield pictures, those that the network of a collection was trained on as one that has not seen them sees them.
+
+    They may have been removed since, and are added again.
+    """
+    for picture in pictures:
+        outputs = store.held_out_outputs(picture.sha256) if isinstance(picture, ReadPicture) else None
+        if outputs is not None and isinstance(picture, ReadPicture):
+            picture = replace(picture, features=np.concatenate([outputs, picture.features[len(outputs) :]]))
+        yield picture
 
 
 def check_report(report: ImportReport, *, n_pictures: int | None, strict: bool | None) -> None:
