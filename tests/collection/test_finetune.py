@@ -1,7 +1,9 @@
 """Fine-tuning of a network on the grades of a collection."""
 
 import json
+import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -31,6 +33,14 @@ def always_better(monkeypatch):
 
 def network_files(directory):
     return sorted(file.name for file in directory.iterdir() if file.name.startswith(("network", "finetuning")))
+
+
+def finetune_and_die(pipe, directory, step):
+    def progress(stage, done, total):
+        if stage.startswith("training") and done == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    finetune(directory, progress=progress)
 
 
 def features_of(directory):
@@ -345,6 +355,29 @@ class TestInterrupted:
         assert seen[0] == 1
         assert report.pictures == info(trained).graded
 
+    def test_a_limit_of_time_holds_for_the_whole_run(self, trained, always_better, monkeypatch):
+        def take(seconds):
+            monkeypatch.setattr("ordrank.deep.network.seconds_per_step", lambda *args, **options: seconds)
+
+        take(2.0)
+        with pytest.raises(InputError, match=r"a batch takes 2\.0 s: 0\.1 minutes are too short for a network"):
+            finetune(trained, minutes=0.1)
+        assert network_files(trained) == []
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, minutes=0.8, progress=self.stop(8))
+        take(9.0)  # on a machine that is busier by now
+        seen, report = self.steps_of(trained, minutes=0.8)
+        assert (seen[0], report.steps) == (7, 6)
+
+    def test_a_killed_run_leaves_the_model_and_continues(self, trained, always_better):
+        before = rank(trained, ["001.png"])
+        assert Child(finetune_and_die, trained, 12).was_killed
+        assert rows(trained, "PRAGMA integrity_check") == [("ok",)]
+        assert (rank(trained, ["001.png"]), info(trained).features) == (before, "pixels:4")
+        seen, report = self.steps_of(trained)
+        assert seen == list(range(12, 33))
+        assert network_files(trained) == [report.network]
+
     def test_wrong_options_leave_the_run_as_it_is(self, trained, always_better):
         with pytest.raises(KeyboardInterrupt):
             finetune(trained, progress=self.stop(12))
@@ -447,13 +480,41 @@ class TestBadInput:
         assert (bad.name, bad.reason) == (file.name, reason)
         assert network_files(trained) == []
 
-    def test_few_pictures(self, tmp_path):
-        drawn = draw_files(tmp_path / "pictures", range(4))
+    @pytest.mark.parametrize("n", [3, 9])
+    def test_few_pictures(self, tmp_path, n):
+        drawn = draw_files(tmp_path / "pictures", range(n))
         grades = write_grades(tmp_path / "grades.csv", drawn)
         fit(tmp_path / "pictures", tmp_path / "c", labels=grades, features="pixels:2", n_jobs=1)
-        with pytest.raises(InputError, match="4 graded images are too few to train a network: 10 are the least"):
+        with pytest.raises(InputError, match=f"{n} graded images are too few to train a network: 10 are the least"):
             finetune(tmp_path / "c")
         assert network_files(tmp_path / "c") == []
+
+    def test_a_single_grade(self, trained):
+        with write_store(trained) as store:
+            store.set_grades({name: 1.0 for name, grade in store.named_grades().values() if grade is not None})
+        with pytest.raises(InputError, match="all 30 samples have the same label"):
+            finetune(trained)
+        assert network_files(trained) == []
+
+    def test_few_groups(self, trained):
+        with write_store(trained) as store:
+            store.set_groups({name: str(i % 2) for i, name in enumerate(names(trained))})
+        with pytest.raises(InputError, match="3 folds need at least as many groups; there are 2"):
+            finetune(trained)
+        assert network_files(trained) == []
+
+    def test_too_little_memory(self, trained, monkeypatch):
+        import torch
+
+        def fail(*arguments):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+        before = features_of(trained)
+        monkeypatch.setattr("ordrank.deep.training._loss", fail)
+        with pytest.raises(InputError, match=r"memory of this machine is too small.*choose a smaller image size"):
+            finetune(trained)
+        assert network_files(trained) == []
+        np.testing.assert_array_equal(features_of(trained), before)
 
     def test_an_unknown_backbone(self, trained):
         with pytest.raises(InputError, match="there is no backbone 'alexnet'; there are efficientnet-lite0"):
