@@ -49,7 +49,9 @@ class TestWithTorch:
         assert "has the features of a fine-tuned network" in result.stdout
         assert re.search(r"error before +0.5 mean absolute error with pixels", result.stdout)
         assert re.search(r"error after +0.4, -20 %; of pictures held out of the training", result.stdout)
-        assert re.search(r"trained +on 30 pictures, 8 batches each, in \d+ seconds?", result.stdout)
+        output = " ".join(result.stdout.split())
+        assert re.search(r"network network-[0-9a-f]{16}\.onnx, trained on 30 pictures", output)
+        assert re.search(r"trained 4 networks, .*; 8 batches each, in \d+ seconds?", output)
         assert "--undo` returns to pixels" in " ".join(result.stdout.split())
         assert re.search(r"training 4 networks with 8 batches each, about \d+ seconds? …", result.stderr)
         assert "fine-tuned on 30 pictures" in " ".join(done("info", collection).split())

@@ -1,7 +1,9 @@
 """Fine-tuning of a network on the grades of a collection."""
 
 import json
+import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ pytest.importorskip("torch")
 
 from ordrank import Collection, OrdinalNetwork
 from ordrank.collection import finetune as module
-from ordrank.collection.access import read_store
+from ordrank.collection.access import read_store, write_store
+from ordrank.collection.model_file import Model
 from ordrank.errors import BadPicturesError, CollectionBusyError, CollectionError, InputError
 from tests.collection.commands import add, evaluate, finetune, fit, info, rank
 from tests.collection.pictures import content, draw_files, names, rows, write_grades
@@ -30,6 +33,14 @@ def always_better(monkeypatch):
 
 def network_files(directory):
     return sorted(file.name for file in directory.iterdir() if file.name.startswith(("network", "finetuning")))
+
+
+def finetune_and_die(pipe, directory, step):
+    def progress(stage, done, total):
+        if stage.startswith("training") and done == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    finetune(directory, progress=progress)
 
 
 def features_of(directory):
@@ -108,9 +119,11 @@ class TestAdopted:
             fit(pictures, trained, n_jobs=1)
         np.testing.assert_array_equal(features_of(trained), before)
 
-    def test_undo_restores_the_features_before(self, trained, tuned, tmp_path):
-        before = Collection(trained).undo_finetuning(n_jobs=1)
-        assert before.pictures == len(names(trained))
+    def test_undo_restores_the_stored_features_before(self, trained, before, tuned, pictures):
+        shutil.rmtree(pictures)
+        report = Collection(trained).undo_finetuning(n_jobs=1)
+        assert (report.pictures, report.imported.reread) == (len(names(trained)), 0)
+        np.testing.assert_allclose(features_of(trained), before, rtol=1e-6)
         summary = info(trained)
         assert (summary.features, summary.finetuned) == ("pixels:4", None)
         assert network_files(trained) == []
@@ -138,8 +151,44 @@ class TestAdopted:
         with pytest.raises(CollectionError, match=r"network-.*onnx is missing.*--undo"):
             rank(trained, [str(new)])
         assert rank(trained, ["001.png"])[0].hits  # needs no network
-        Collection(trained).undo_finetuning(n_jobs=1)
+        assert Collection(trained).undo_finetuning(n_jobs=1).imported.reread == len(names(trained))
         assert rank(trained, [str(new)])[0].hits
+
+    @pytest.mark.parametrize("door", ["add", "page"])
+    def test_pictures_that_are_removed_and_added_again_have_outputs_of_held_out_ones(
+        self, trained, tuned, pictures, door
+    ):
+        before = dict(zip(sorted(names(trained)), features_of(trained), strict=True))["001.png"]
+        Collection(trained).remove(["001.png"])
+        if door == "add":
+            add(trained, pictures / "001.png", n_jobs=1)
+        else:
+            Collection(trained).files.add((pictures / "001.png").read_bytes(), "001.png")
+        with read_store(trained) as store:
+            (after,) = store.features_of([store.find("001.png").id])
+        np.testing.assert_array_equal(after[:N_OUTPUTS], before[:N_OUTPUTS])
+        np.testing.assert_allclose(after, before, rtol=1e-5)
+
+    def test_pictures_that_are_removed_are_scored_with_outputs_of_held_out_ones(
+        self, trained, tuned, pictures, tmp_path, monkeypatch
+    ):
+        before, read = features_of(trained)[1], []
+        Collection(trained).remove(["001.png"])
+        shutil.copytree(pictures, tmp_path / "new", ignore=lambda _, files: set(files) - {"001.png"})
+        embed = Model.embed
+        monkeypatch.setattr(Model, "embed", lambda model, features: read.append(features) or embed(model, features))
+        shutil.copy(pictures / "000.png", tmp_path / "new")
+        Collection(trained).remove(["000.png"])
+        Collection(trained).evaluate_on(tmp_path / "new", {"000.png": 0, "001.png": 1}, n_jobs=1)
+        np.testing.assert_array_equal(read[-1][1, :N_OUTPUTS], before[:N_OUTPUTS])
+
+    def test_what_a_network_was_trained_on_is_forgotten_with_it(self, trained, tuned):
+        counted = "SELECT network, count(*) FROM network_samples GROUP BY network ORDER BY network"
+        assert rows(trained, counted) == [(tuned.network, tuned.pictures)]
+        finetune(trained, flip=False)
+        assert [network for network, _ in rows(trained, counted)] == network_files(trained)
+        Collection(trained).undo_finetuning(n_jobs=1)
+        assert rows(trained, counted) == []
 
 
 def test_many_ungraded_pictures_are_read_in_processes(tmp_path, always_better):
@@ -188,6 +237,68 @@ class TestError:
             assert collection.rank(name).grade == str(labels[name])
 
 
+class TestGroups:
+    FLATTERS = "; this flatters, because the fine-tuned network has seen other pictures of the groups"
+
+    @pytest.fixture
+    def people(self, trained):
+        """Two pictures in a row show the same person."""
+        return {name: f"p{int(name[:3]) // 2}" for name in names(trained)}
+
+    def give(self, directory, people):
+        with write_store(directory) as store:
+            store.set_groups(people)
+
+    def verdicts(self, directory):
+        collection = Collection(directory)
+        assessed = (collection.fit(), collection.evaluate(3), collection.doctor(), collection.quality())
+        return [report.verdict for report in assessed]
+
+    def test_groups_are_held_out_together(self, trained, people, always_better):
+        self.give(trained, people)
+        files = Collection(trained).training_files()
+        with tiny_networks(steps=8):
+            network = OrdinalNetwork("tiny").fit(files.graded, files.grades, files.groups)
+        finetune(trained)
+        assert info(trained).finetuned["groups"] == len(set(files.groups.tolist())) == 20
+        with read_store(trained) as store:
+            graded = ~np.isnan(store.grades())
+        np.testing.assert_array_equal(features_of(trained)[graded, :N_OUTPUTS], network.outputs_)
+        assert not any(self.FLATTERS in verdict for verdict in self.verdicts(trained))
+
+    def test_groups_that_are_given_later_make_errors_flatter_until_it_is_trained_again(
+        self, trained, people, monkeypatch
+    ):
+        errors = iter([2.0, 1.0, 2.0, 1.0])
+        measured = []
+        monkeypatch.setattr(
+            module, "_held_out_error", lambda store, _: measured.append(store.header.extractor) or next(errors)
+        )
+        finetune(trained)
+        self.give(trained, people)
+        assert all(self.FLATTERS in verdict for verdict in self.verdicts(trained))
+        report = finetune(trained)
+        assert report.adopted
+        # Not with the error of the first network, which no other can fall below.
+        assert measured[2] == report.features_before == "pixels:4"
+        assert not any(self.FLATTERS in verdict for verdict in self.verdicts(trained))
+
+    def test_new_pictures_of_known_people_make_errors_flatter(self, trained, people, always_better, tmp_path):
+        self.give(trained, people)
+        finetune(trained)
+        draw_files(tmp_path / "new", range(50, 52))
+        for person, number, flatters in (("p99", 50, False), ("p1", 51, True)):
+            table = tmp_path / "new.csv"
+            table.write_text(f"file,grade,person\n{number:03d}.png,1,{person}\n")
+            add(trained, tmp_path / "new", labels=table, group_column="person", n_jobs=1)
+            assert (self.FLATTERS in Collection(trained).fit().verdict) == flatters
+
+    def test_a_single_group_is_held_out_picture_by_picture(self, trained, people, always_better):
+        finetune(trained)
+        self.give(trained, dict.fromkeys(people, "the same"))
+        assert self.FLATTERS not in Collection(trained).fit().verdict
+
+
 class TestInterrupted:
     def stop(self, step):
         def progress(stage, done, total):
@@ -221,6 +332,51 @@ class TestInterrupted:
         seen, report = self.steps_of(trained)
         assert seen[0] == 12
         assert report.pictures == info(trained).graded - 1
+
+    def test_a_run_without_a_checkpoint_begins_with_the_present_grades(self, trained, always_better):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(2))  # the first checkpoint is after 3
+        Collection(trained).grade("000.png", 3)
+        Collection(trained).grade("001.png", 7)
+        report = finetune(trained)
+        assert report.pictures == info(trained).graded
+        assert "7.0" in info(trained).finetuned["grades"]
+
+    @pytest.mark.parametrize("change", ["grade", "withdrawn grade", "group"])
+    def test_a_changed_picture_begins_anew(self, trained, always_better, change):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, progress=self.stop(12))
+        if change == "group":
+            with write_store(trained) as store:
+                store.set_groups({"001.png": "a", "002.png": "a"})
+        else:
+            Collection(trained).grade("001.png", 7 if change == "grade" else None)
+        seen, report = self.steps_of(trained)
+        assert seen[0] == 1
+        assert report.pictures == info(trained).graded
+
+    def test_a_limit_of_time_holds_for_the_whole_run(self, trained, always_better, monkeypatch):
+        def take(seconds):
+            monkeypatch.setattr("ordrank.deep.network.seconds_per_step", lambda *args, **options: seconds)
+
+        take(2.0)
+        with pytest.raises(InputError, match=r"a batch takes 2\.0 s: 0\.1 minutes are too short for a network"):
+            finetune(trained, minutes=0.1)
+        assert network_files(trained) == []
+        with pytest.raises(KeyboardInterrupt):
+            finetune(trained, minutes=0.8, progress=self.stop(8))
+        take(9.0)  # on a machine that is busier by now
+        seen, report = self.steps_of(trained, minutes=0.8)
+        assert (seen[0], report.steps) == (7, 6)
+
+    def test_a_killed_run_leaves_the_model_and_continues(self, trained, always_better):
+        before = rank(trained, ["001.png"])
+        assert Child(finetune_and_die, trained, 12).was_killed
+        assert rows(trained, "PRAGMA integrity_check") == [("ok",)]
+        assert (rank(trained, ["001.png"]), info(trained).features) == (before, "pixels:4")
+        seen, report = self.steps_of(trained)
+        assert seen == list(range(12, 33))
+        assert network_files(trained) == [report.network]
 
     def test_wrong_options_leave_the_run_as_it_is(self, trained, always_better):
         with pytest.raises(KeyboardInterrupt):
@@ -307,26 +463,58 @@ class TestBadInput:
         with pytest.raises(CollectionError, match="is not a collection"):
             finetune(tmp_path)
 
-    def test_missing_pictures(self, trained, pictures):
-        (pictures / "003.png").unlink()
+    @pytest.mark.parametrize("number", [3, 4])  # with and without a grade
+    @pytest.mark.parametrize("problem", ["missing", "changed", "broken"])
+    def test_files_that_are_not_what_was_read(self, trained, pictures, number, problem):
+        file = pictures / f"{number:03d}.png"
+        if problem == "missing":
+            file.unlink()
+        elif problem == "changed":
+            shutil.copy(pictures / "005.png", file)
+        else:
+            file.write_bytes(b"\x89PNG\r\n\x1a\n")
         with pytest.raises(BadPicturesError, match="1 picture cannot be read again; restore the files") as caught:
             finetune(trained)
-        assert [bad.name for bad in caught.value.bad] == ["003.png"]
+        (bad,) = caught.value.bad
+        reason = "vanished before it was read" if problem == "missing" else "has changed since it was read"
+        assert (bad.name, bad.reason) == (file.name, reason)
         assert network_files(trained) == []
 
-    def test_a_broken_picture(self, trained, pictures):
-        (pictures / "003.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-        with pytest.raises(InputError, match=r"003\.png is cut off"):
-            finetune(trained)
-        assert info(trained).features == "pixels:4"
-
-    def test_few_pictures(self, tmp_path):
-        drawn = draw_files(tmp_path / "pictures", range(4))
+    @pytest.mark.parametrize("n", [3, 9])
+    def test_few_pictures(self, tmp_path, n):
+        drawn = draw_files(tmp_path / "pictures", range(n))
         grades = write_grades(tmp_path / "grades.csv", drawn)
         fit(tmp_path / "pictures", tmp_path / "c", labels=grades, features="pixels:2", n_jobs=1)
-        with pytest.raises(InputError, match="4 graded images are too few to train a network: 10 are the least"):
+        with pytest.raises(InputError, match=f"{n} graded images are too few to train a network: 10 are the least"):
             finetune(tmp_path / "c")
         assert network_files(tmp_path / "c") == []
+
+    def test_a_single_grade(self, trained):
+        with write_store(trained) as store:
+            store.set_grades({name: 1.0 for name, grade in store.named_grades().values() if grade is not None})
+        with pytest.raises(InputError, match="all 30 samples have the same label"):
+            finetune(trained)
+        assert network_files(trained) == []
+
+    def test_few_groups(self, trained):
+        with write_store(trained) as store:
+            store.set_groups({name: str(i % 2) for i, name in enumerate(names(trained))})
+        with pytest.raises(InputError, match="3 folds need at least as many groups; there are 2"):
+            finetune(trained)
+        assert network_files(trained) == []
+
+    def test_too_little_memory(self, trained, monkeypatch):
+        import torch
+
+        def fail(*arguments):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+        before = features_of(trained)
+        monkeypatch.setattr("ordrank.deep.training._loss", fail)
+        with pytest.raises(InputError, match=r"memory of this machine is too small.*choose a smaller image size"):
+            finetune(trained)
+        assert network_files(trained) == []
+        np.testing.assert_array_equal(features_of(trained), before)
 
     def test_an_unknown_backbone(self, trained):
         with pytest.raises(InputError, match="there is no backbone 'alexnet'; there are efficientnet-lite0"):

@@ -204,7 +204,7 @@ def finetune(
         bool, typer.Option("--flip/--no-flip", help="Whether a mirrored picture has the same grade.")
     ] = True,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Return to the features before; all pictures are read again.")
+        bool, typer.Option("--undo", help="Return to the features before, and train the model on them.")
     ] = False,
     jobs: JobsOption = -1,
     as_json: JsonOption = False,

@@ -64,9 +64,9 @@ def show_finetune(screen: Screen, collection: str, report: FinetuneReport) -> No
         {
             "error before": f"{report.error_before:.3g} mean absolute error with {report.features_before}",
             "error after": f"{report.error_after:.3g}, {100 * change:+.0f} %; of pictures held out of the training",
-            "network": f"{report.network or 'deleted'}, the mean of {pluralize(report.networks, 'network')}",
-            "trained": f"on {pluralize(report.pictures, 'picture')}, {report.steps} batches each, in "
-            f"{format_duration(report.seconds)}",
+            "network": f"{report.network or 'deleted'}, trained on {pluralize(report.pictures, 'picture')}",
+            "trained": f"{pluralize(report.networks, 'network')}, all but this one without a part of the pictures, to "
+            f"measure the error; {report.steps} batches each, in {format_duration(report.seconds)}",
         }
     )
     if report.adopted:

@@ -17,6 +17,7 @@ from ordrank._io import write_files
 from ordrank._protocols import Extractor
 from ordrank.collection.access import read_store, write_store
 from ordrank.collection.database import OWN_FOLDER, is_own_path
+from ordrank.collection.ingest.importing import as_held_out
 from ordrank.collection.ingest.reading import ReadPicture, read_content
 from ordrank.collection.ingest.rows import add_rows
 from ordrank.collection.live import LiveSnapshot
@@ -54,7 +55,7 @@ def add_picture(
         if store.header.fingerprint != extractor.fingerprint:
             raise CollectionError(f"{directory} was trained anew a moment ago; add the picture again")
         live.refresh()
-        return _write(store, live.current(), data, read), True
+        return _write(store, live.current(), data, as_held_out(store, read)), True
 
 
 def _write(store: Store, snapshot: Snapshot, data: bytes, read: ReadPicture) -> int:

@@ -267,7 +267,10 @@ class Collection:
         return finetune_collection(self.directory, **options)
 
     def undo_finetuning(self, *, n_jobs: int = -1, progress: Progress = no_progress) -> reports.FitReport:
-        """Return to the features before fine-tuning; all pictures are read again."""
+        """Return to the features before fine-tuning, which are stored beside those of the network.
+
+        If the network is damaged all pictures are read again, with ``n_jobs`` as in :meth:`fit`.
+        """
         from ordrank.collection.finetune import undo_finetuning
 
         return undo_finetuning(self.directory, n_jobs=n_jobs, progress=progress)

@@ -95,7 +95,7 @@ def _examine(
     ``nearest`` and ``distances`` (m,) are those of :func:`_nearest_in_appearance`.
     """
     with read_store(directory) as store:
-        noted = store.note(ERROR)
+        noted, has_seen_groups = store.note(ERROR), store.has_seen_groups()
     grades = snapshot.grades[space.rows]
     graded = np.flatnonzero(~np.isnan(grades))
     if not len(graded):  # implied ones may vote
@@ -113,7 +113,7 @@ def _examine(
         novel=_novel(snapshot, space, distances),
         error=error,
         error_median=error_median,
-        verdict=verdict(error, error_median),
+        verdict=verdict(error, error_median, has_seen_groups=has_seen_groups),
         advice=(),
     )
 

@@ -18,7 +18,7 @@ from ordrank.collection.access import read_store
 from ordrank.collection.ingest.folder_grades import read_folder_grades
 from ordrank.collection.ingest.grades_csv import GradeTable
 from ordrank.collection.ingest.image_folder import Listing, list_pictures
-from ordrank.collection.ingest.importing import check_report, extractor_of
+from ordrank.collection.ingest.importing import all_held_out, check_report, extractor_of
 from ordrank.collection.ingest.labels import Labels, LabelsLike
 from ordrank.collection.ingest.reading import ReadPicture, read_pictures
 from ordrank.collection.reports import Evaluation, ImportReport, advice_for, is_poor, verdict
@@ -38,7 +38,7 @@ def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, p
     the whole collection; they do not depend on grades.
     """
     with read_store(directory) as store:
-        header, grades = store.header, store.grades()
+        header, grades, has_seen_groups = store.header, store.grades(), store.has_seen_groups()
         groups = Groups.from_names(np.arange(len(grades)), store.groups()).codes
         _check(grades, folds)
         _, X = project(store)
@@ -63,7 +63,9 @@ def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, p
     progress("evaluating", folds, folds)
     predicted = _Predictions(true, estimated, proba, intervals, labels)
     spread, mae_median = float(np.std(errors, ddof=1)), float(np.mean(baseline))
-    return _evaluation(header, predicted, true, mae_median, folds=folds, mae_std=spread)
+    return _evaluation(
+        header, predicted, true, mae_median, folds=folds, mae_std=spread, has_seen_groups=has_seen_groups
+    )
 
 
 def evaluate_pictures(
@@ -115,12 +117,14 @@ def _read_graded(
     stage = f"reading {pluralize(len(files), 'picture')}"
     progress(stage, 0, 0)
     pictures, bad = [], list(listing.bad)
-    for done, read in enumerate(read_pictures(files, extractor_of(directory, header), n_jobs=n_jobs), start=1):
-        if isinstance(read, BadPicture):
-            bad.append(read)
-        else:
-            pictures.append(read)
-        progress(stage, done, len(files))
+    found = read_pictures(files, extractor_of(directory, header), n_jobs=n_jobs)
+    with read_store(directory) as store:
+        for done, read in enumerate(all_held_out(store, found), start=1):
+            if isinstance(read, BadPicture):
+                bad.append(read)
+            else:
+                pictures.append(read)
+            progress(stage, done, len(files))
     return pictures, tuple(bad)
 
 
@@ -163,6 +167,7 @@ def _evaluation(
     mae_std: float | None = None,
     read: ImportReport | None = None,
     in_collection: tuple[str, ...] = (),
+    has_seen_groups: bool = False,
 ) -> Evaluation:
     """Return all scores; ``given`` are the grades that the collection has."""
     true, estimated, labels = predicted.true, predicted.estimated, predicted.labels
@@ -183,7 +188,7 @@ def _evaluation(
         grades=tuple(header.format_grade(label) for label in labels),
         confusion=tuple(map(tuple, metrics.confusion_matrix(true, estimated, labels=labels).tolist())),
         mae_by_grade=tuple(by_grade.get(label) for label in labels.tolist()),
-        verdict=verdict(mae, mae_median),
+        verdict=verdict(mae, mae_median, has_seen_groups=has_seen_groups),
         advice=advice_for(dict(counts), header.extractor) if is_poor(mae, mae_median) else None,
         read=read,
         in_collection=in_collection,

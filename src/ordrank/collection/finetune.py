@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -16,12 +16,12 @@ import numpy as np
 from ordrank import __version__
 from ordrank._format import pluralize
 from ordrank._io import write_files
-from ordrank._protocols import Extractor, Progress, TrainingFiles, no_progress
+from ordrank._protocols import Extractor, IntArray, Progress, TrainingFiles, no_progress
 from ordrank.collection import staged_features
 from ordrank.collection.access import read_store, write_store
-from ordrank.collection.database import content_sha256, path_exists, stored_path
-from ordrank.collection.fit import fit_collection, train_store
-from ordrank.collection.ingest.importing import extractor_of, stage_features
+from ordrank.collection.database import content_sha256, stored_path
+from ordrank.collection.fit import fit_report, train_store
+from ordrank.collection.ingest.importing import BATCH, extractor_of, stage_features
 from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.model_file import untrained
 from ordrank.collection.network_file import (
@@ -31,13 +31,15 @@ from ordrank.collection.network_file import (
     remove_networks,
     write_network,
 )
-from ordrank.collection.reports import FinetuneReport, FitReport
+from ordrank.collection.originals import read_unchanged
+from ordrank.collection.reports import FinetuneReport, FitReport, ImportReport
 from ordrank.collection.search import Groups
 from ordrank.collection.store import FINETUNED, Store
 from ordrank.collection.train import fit_ranker, held_out_errors, project
 from ordrank.collection.types import BadPicture, ImageRow
 from ordrank.collection.writer_lock import LOCK_FILES, writer_lock
-from ordrank.errors import BadPicturesError, InputError
+from ordrank.errors import BadPicturesError, CollectionError, InputError, UnreadablePictureError
+from ordrank.features.registry import find_extractor
 
 if TYPE_CHECKING:
     from ordrank.deep import OrdinalNetwork
@@ -79,7 +81,7 @@ class _Sample:
     """A graded picture that a run trains on."""
 
     sha256: str
-    path: str
+    path: str = field(compare=False)  # files may move
     grade: float
     group: str | None
 
@@ -117,21 +119,21 @@ def finetune_collection(
         if store.header.model is None:
             raise untrained(directory)
         header, rows = store.header, store.rows()
-    _check_present(directory, rows)
     extractor_of(directory, header)  # the features that stand beside the outputs of the network can be computed
     with _work_folder(directory) as work:
         network = OrdinalNetwork(**asdict(settings), checkpoints=work, progress=progress)
         network.check_export()  # before hours of training, and before another run is forgotten
+        _check_files(directory, rows, progress)
         checkpoints = Checkpoints(work, network.n_networks)
-        samples = _continued(work, settings, rows)
-        if samples is None:
+        samples = _continued(work, settings, rows) if checkpoints.exist() else None
+        if samples is not None:
+            counted = pluralize(len(samples), "picture")
+            progress(f"continuing an interrupted run with {counted}, without those graded since", 0, 0)
+        else:
             samples = _samples(rows)
             if checkpoints.exist():
-                progress("beginning anew: an interrupted run had other options or pictures", 0, 0)
+                progress("beginning anew: an interrupted run had other options, pictures, grades or groups", 0, 0)
             checkpoints.delete()
-        elif checkpoints.exist():
-            counted = pluralize(len(samples), "picture")
-            progress(f"continuing an interrupted run with {counted}, and the grades they had then", 0, 0)
         _remember(work, settings, samples)
         files = _files(directory, samples)
         try:
@@ -146,15 +148,25 @@ def finetune_collection(
 
 
 def undo_finetuning(directory: Path, *, n_jobs: int, progress: Progress) -> FitReport:
-    """Return to the features before fine-tuning: all pictures are read again, and the model is trained on them."""
-    with read_store(directory) as store:
-        network, before = store.header.extractor, store.note(_FEATURES_BEFORE)
-    if not is_network_name(network) or before is None:
-        raise InputError(f"{directory} has no fine-tuned network; there is nothing to undo")
-    report = fit_collection(directory, None, None, features=before, n_jobs=n_jobs, progress=progress)
+    """Return to the features before fine-tuning, and train the model on them.
+
+    They are stored beside the outputs of the network. If it is damaged all pictures are read again.
+    """
     with write_store(directory, timeout=_PATIENCE) as store:
+        name, before = store.header.extractor, store.note(_FEATURES_BEFORE)
+        if not is_network_name(name) or before is None:
+            raise InputError(f"{directory} has no fine-tuned network; there is nothing to undo")
+        reread = 0
+        try:
+            network = extractor_of(directory, store.header)
+            assert isinstance(network, FinetunedNetwork)
+            _stage_features_before(store, network)
+        except CollectionError:
+            read = partial(read_pictures, n_jobs=n_jobs)
+            reread = stage_features(store, find_extractor(before), read, progress)
+        model, error = train_store(store, None, progress)
         remove_networks(store, keep=set())
-    return report
+        return fit_report(store, ImportReport(reread=reread), model, error, None)
 
 
 def _adopt_if_better(
@@ -170,7 +182,7 @@ def _adopt_if_better(
     with write_store(directory, timeout=_PATIENCE) as store:
         present, replaced = extractor_of(directory, store.header), {store.header.extractor}
         original = present.pretrained if isinstance(present, FinetunedNetwork) else present
-        error_before = _held_out_error(store, progress)
+        compared, error_before = _compared_error(store, present, progress)
         extractor = _add_network(store, network, samples, present, card)
         stage_features(store, extractor, partial(read_pictures, n_jobs=n_jobs), progress)
         error_after = _held_out_error(store, progress)
@@ -185,7 +197,7 @@ def _adopt_if_better(
             adopted=is_better,
             error_before=error_before,
             error_after=error_after,
-            features_before=present.name,
+            features_before=compared,
             undone_to=original.name,
             network=extractor.name if is_better else None,
             pictures=len(samples),
@@ -213,10 +225,37 @@ def _add_network(
     appearance = {"features": original, "weight": network.locality * relative_weight(outputs, features)}
     metadata = {_CARD: json.dumps(card), APPEARANCE: json.dumps(appearance)}
     extractor = write_network(store, network.outputs_to_onnx(metadata))
+    groups = _groups(samples)
+    units = np.arange(len(samples)) if groups is None else groups
+    store.record_network_samples(extractor.name, [sample.sha256 for sample in samples], units, network.outputs_)
     staged_features.begin(store, extractor)
     combined = extractor.combine(outputs, features)
     staged_features.put(store, dict(zip(numbers, combined, strict=True)))
     return extractor
+
+
+def _compared_error(store: Store, present: Extractor, progress: Progress) -> tuple[str, float]:
+    """Return the features that a new network is compared with, and their error.
+
+    They are those of the collection, or those before its network if the error with this one flatters.
+    """
+    if not (isinstance(present, FinetunedNetwork) and store.has_seen_groups()):
+        return present.name, _held_out_error(store, progress)
+    _stage_features_before(store, present)
+    error = _held_out_error(store, progress)
+    staged_features.discard(store)
+    return present.pretrained.name, error
+
+
+def _stage_features_before(store: Store, network: FinetunedNetwork) -> None:
+    """Stage the features that stand beside the outputs of the network of a collection."""
+    staged_features.begin(store, network.pretrained)
+    ids = store.ids()
+    with read_store(store.directory) as present:  # reads the features in use, not the staged ones
+        for start in range(0, len(ids), BATCH):
+            part = ids[start : start + BATCH]
+            features = network.features_before(present.features_of(part))
+            staged_features.put(store, dict(zip(part, features, strict=True)))
 
 
 def _held_out_error(store: Store, progress: Progress) -> float:
@@ -228,14 +267,25 @@ def _held_out_error(store: Store, progress: Progress) -> float:
     return float(held_out_errors(ranker, grades[~np.isnan(grades)]).mean())
 
 
-def _check_present(directory: Path, rows: Sequence[ImageRow]) -> None:
-    """Raise BadPicturesError if files of pictures are missing: the network is to compute the features of all."""
-    missing = tuple(BadPicture(row.name, "is missing") for row in rows if not path_exists(directory, row.path))
-    if missing:
+def _check_files(directory: Path, rows: Sequence[ImageRow], progress: Progress) -> None:
+    """Raise BadPicturesError if a file is not what was read once: the network reads the graded now, the others later.
+
+    A file with another picture would be trained on with the grade of this one.
+    """
+    stage, bad = f"checking {pluralize(len(rows), 'file')}", list[BadPicture]()
+    progress(stage, 0, 0)
+    for done, row in enumerate(rows, start=1):
+        try:
+            read_unchanged(directory, row)
+        except UnreadablePictureError as error:
+            bad.append(BadPicture(row.name, str(error)))
+        progress(stage, done, len(rows))
+    if bad:
+        counted = pluralize(len(bad), "picture")
         raise BadPicturesError(
-            f"{pluralize(len(missing), 'picture')} cannot be read again; restore the files, or remove the pictures "
-            "with `ordrank remove`",
-            missing,
+            f"{counted} cannot be read again; restore the files, read changed ones with `ordrank fit`, or remove the "
+            "pictures with `ordrank remove`",
+            tuple(bad),
         )
 
 
@@ -264,11 +314,14 @@ def _samples(rows: Sequence[ImageRow]) -> list[_Sample]:
 
 
 def _files(directory: Path, samples: Sequence[_Sample], ungraded: tuple[Path, ...] = ()) -> TrainingFiles:
-    groups = Groups.from_names(np.arange(len(samples)), [sample.group for sample in samples]).codes
-    if groups is not None and len(np.unique(groups)) < 2:  # a single group cannot be held out
-        groups = None
     paths = tuple(stored_path(directory, sample.path) for sample in samples)
-    return TrainingFiles(paths, np.array([sample.grade for sample in samples]), groups, ungraded)
+    return TrainingFiles(paths, np.array([sample.grade for sample in samples]), _groups(samples), ungraded)
+
+
+def _groups(samples: Sequence[_Sample]) -> IntArray | None:
+    """Return the groups (n,) of samples that are held out together; None if each is held out alone."""
+    groups = Groups.from_names(np.arange(len(samples)), [sample.group for sample in samples]).codes
+    return groups if groups is not None and len(np.unique(groups)) > 1 else None  # a single one cannot be held out
 
 
 @contextmanager
@@ -300,14 +353,17 @@ def _remember(work: Path, settings: _Settings, samples: Sequence[_Sample]) -> No
 
 
 def _continued(work: Path, settings: _Settings, rows: Sequence[ImageRow]) -> list[_Sample] | None:
-    """Return the samples of an interrupted run with these settings, if all these pictures are still there."""
+    """Return the samples of an interrupted run with these settings, if all are there with the same grades and groups.
+
+    Pictures that have been graded since are left out: nobody waits hours again because of them.
+    """
     try:
         run = json.loads((work / _RUN).read_bytes())
         samples = [_Sample(*values) for values in run["samples"]]
         is_same = run["settings"] == asdict(settings)
     except (OSError, ValueError, KeyError, TypeError):  # none, or none of ours
         return None
-    paths = {content_sha256(row.sha256): row.path for row in rows}
-    if not is_same or not all(sample.sha256 in paths for sample in samples):
+    present = {sample.sha256: sample for sample in _samples(rows)}
+    if not is_same or any(present.get(sample.sha256) != sample for sample in samples):
         return None
-    return [replace(sample, path=paths[sample.sha256]) for sample in samples]
+    return [present[sample.sha256] for sample in samples]

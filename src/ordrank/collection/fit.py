@@ -139,7 +139,7 @@ def fit_collection(
         if images is not None:
             report = replace(report, missing=_count_missing(store, imported.keys() - listing.names))
         model, error = train_store(store, balanced, progress)
-        return _fit_report(store, report, model, error, selected.choice)
+        return fit_report(store, report, model, error, selected.choice)
 
 
 def train_store(
@@ -201,9 +201,10 @@ def check_dimension(extractor: Extractor | None) -> Extractor:
     return extractor
 
 
-def _fit_report(
+def fit_report(
     store: Store, imported: ImportReport, model: dict[str, Any], error: float, features: FeatureChoice | None
 ) -> FitReport:
+    """Return the outcome of a training that has selected a model with this leave-one-out error."""
     grades = store.grades()
     given = grades[~np.isnan(grades)]
     error_median = float(np.abs(np.median(given) - given).mean())
@@ -211,7 +212,7 @@ def _fit_report(
     if is_poor(error, error_median):
         counts = Counter(map(store.header.format_grade, given.tolist()))
         advice = advice_for(dict(counts), store.header.extractor)
-    words = verdict(error, error_median)
+    words = verdict(error, error_median, has_seen_groups=store.has_seen_groups())
     return FitReport(len(store), len(given), imported, model, error, error_median, words, advice, features)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ordrank._io import write_files
 from ordrank._protocols import Extractor
+from ordrank.collection import network_samples
 from ordrank.collection.store import Store
 from ordrank.errors import CollectionError
 from ordrank.features.onnx import OnnxNetwork
@@ -108,6 +109,8 @@ def remove_networks(store: Store, keep: set[str]) -> None:
         (store.directory / name).unlink(missing_ok=True)
         for unfinished in store.directory.glob(f".{name}.*"):
             unfinished.unlink(missing_ok=True)
+    with store.transaction(counted=False) as cursor:
+        network_samples.forget(cursor, _recorded(store) - keep)
     _record(store, _recorded(store) & keep)
 
 

@@ -30,11 +30,16 @@ def read_original(directory: Path, row: ImageRow) -> bytes:
     A file with other content is never returned: the database may come from elsewhere, and name any file.
     """
     try:
-        data, _ = read_file(str(stored_path(directory, row.path)))
+        return read_unchanged(directory, row)
     except UnreadablePictureError as error:
         raise UnknownError(f"the file of {row.name} {error}") from None
+
+
+def read_unchanged(directory: Path, row: ImageRow) -> bytes:
+    """Do as :func:`read_original`, but raise UnreadablePictureError, whose message continues one with the name."""
+    data, _ = read_file(str(stored_path(directory, row.path)))
     if hashlib.sha256(data).hexdigest() != content_sha256(row.sha256):
-        raise UnknownError(f"the file of {row.name} has changed since it was read")
+        raise UnreadablePictureError("has changed since it was read")
     return data
 
 

@@ -114,12 +114,15 @@ class QualityReport:
 def assess(directory: Path, snapshot: Snapshot) -> QualityReport:
     """Return the quality of the estimates of all graded pictures, which do not know their grades."""
     with read_store(directory) as store:
-        trainings, gradings = store.trainings(), store.gradings()
+        trainings, gradings, has_seen_groups = store.trainings(), store.gradings(), store.has_seen_groups()
     known = np.flatnonzero(~np.isnan(snapshot.grades) & ~np.isnan(snapshot.estimates))
     grades, estimates = snapshot.grades[known], snapshot.estimates[known]
     given = snapshot.grades[~np.isnan(snapshot.grades)]
     error = float(np.abs(estimates - grades).mean()) if len(known) else None
     error_median = float(np.abs(np.median(given) - given).mean()) if len(given) else None
+    words = (
+        verdict(error, error_median, has_seen_groups=has_seen_groups) if error is not None and error_median else None
+    )
     inside = _is_inside(grades, snapshot.intervals[known])
     return QualityReport(
         pictures=len(snapshot.images.ids),
@@ -127,7 +130,7 @@ def assess(directory: Path, snapshot: Snapshot) -> QualityReport:
         features=snapshot.header.extractor,
         error=error,
         error_median=error_median,
-        verdict=None if error is None or not error_median else verdict(error, error_median),
+        verdict=words,
         coverage=float(inside.mean()) if len(inside) else None,
         grades=_by_grade(snapshot, grades, estimates, inside),
         confusions=_confusions(snapshot, grades, estimates),

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 # Error relative to that of always the median grade, up to which a result is called so.
 _VERDICTS = ((0.35, "very good"), (0.6, "good"), (0.8, "fair"), (0.95, "poor"))
+_FLATTERING = (
+    "; this flatters, because the fine-tuned network has seen other pictures of the groups that are held out: run "
+    "`ordrank finetune` again"
+)
 _POOR = 0.8
 FEW_PICTURES = 10  # of a grade: too few to learn it from
 # Graded pictures below which the leave-one-out error is optimistic, because the model was selected by it: for drawn
@@ -130,7 +134,8 @@ class FinetuneReport:
         Leave-one-out mean absolute error of the graded pictures with the features before, and with those of the
         network; each picture has those of a network that was trained without it, and without its group.
     features_before, undone_to : str
-        Features that the collection had, and those that undoing leads to: without any fine-tuned network.
+        Features of ``error_before``, those that the collection had, and those that undoing leads to: without any
+        fine-tuned network. They are the same if the network before has seen groups that are held out now.
     network : str or None
         File of the network in the collection, if it was adopted.
     pictures, networks, steps : int
@@ -376,16 +381,19 @@ class DoctorReport:
         return frame_of([asdict(suspect) for suspect in self.suspects], list(SuspectGrade.__dataclass_fields__))
 
 
-def verdict(error: float, error_median: float) -> str:
-    """Return a mean absolute error in words, compared with that of always the median grade."""
+def verdict(error: float, error_median: float, *, has_seen_groups: bool = False) -> str:
+    """Return a mean absolute error in words, compared with that of always the median grade.
+
+    ``has_seen_groups`` is that of the store.
+    """
     if error_median <= 0:
         return "all pictures have the same grade"
     ratio = error / error_median
     removed = format_percent(1 - ratio, " ")
-    for limit, word in _VERDICTS:
-        if ratio <= limit:
-            return f"{word}: {removed} less error than always the median grade"
-    return "useless: hardly better than always the median grade"
+    found = (
+        f"{word}: {removed} less error than always the median grade" for limit, word in _VERDICTS if ratio <= limit
+    )
+    return next(found, "useless: hardly better than always the median grade") + _FLATTERING * has_seen_groups
 
 
 def is_poor(error: float, error_median: float) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._protocols import FloatArray, IntArray
-from ordrank.collection import change_log, judgements, staged_features
+from ordrank.collection import change_log, judgements, network_samples, staged_features
 from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import (
     OWN_FOLDER,
@@ -285,6 +285,14 @@ class Store:
         """Return all trainings, in the order of time."""
         return judgements.trainings(self._connection)
 
+    def held_out_outputs(self, sha256: str) -> NDArray[np.float32] | None:
+        """Return the outputs of a picture in the network that has not seen it, if the fine-tuned network here has."""
+        return network_samples.held_out_outputs(self._connection, self.header.extractor, sha256)
+
+    def has_seen_groups(self) -> bool:
+        """Return whether errors flatter, because the network here has seen pictures of the groups that are held out."""
+        return network_samples.has_seen_groups(self._connection, self.header.extractor)
+
     def _select(self, statement: str, ids: Sequence[int]) -> Iterator[Any]:
         for start in range(0, len(ids), _MAX_PARAMETERS):
             part = ids[start : start + _MAX_PARAMETERS]
@@ -381,6 +389,13 @@ class Store:
         """Store values with the collection, see :meth:`note`."""
         with self.transaction(counted=False) as cursor:
             write_meta(cursor, notes)
+
+    def record_network_samples(
+        self, network: str, sha256: Sequence[str], units: IntArray, outputs: NDArray[np.float32]
+    ) -> None:
+        """Record the pictures that a network was trained on, see :func:`network_samples.record`."""
+        with self.transaction(counted=False) as cursor:
+            network_samples.record(cursor, network, sha256, units, outputs)
 
     def record_models(self, names: Iterable[str]) -> None:
         """Record which models have files in the directory: no other files are ever deleted."""

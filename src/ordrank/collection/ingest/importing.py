@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from ordrank._format import pluralize
 from ordrank._protocols import Extractor, Progress
@@ -53,7 +56,7 @@ def import_pictures(
     if files:
         progress(stage, 0, 0)
     bad, done = list(listing.bad), 0
-    outcomes = read(list(paths.items()), extractor)
+    outcomes = all_held_out(store, read(list(paths.items()), extractor))
     for batch in _batches(outcomes, BATCH):
         pictures = [item for item in batch if isinstance(item, ReadPicture)]
         bad += [item for item in batch if isinstance(item, BadPicture)]
@@ -79,7 +82,7 @@ def stage_features(store: Store, extractor: Extractor, read: Reader, progress: P
     if rows:
         progress(stage, 0, 0)
     files = [(row.name, stored_path(store.directory, row.path)) for row in rows.values()]
-    for batch in _batches(read(files, extractor), BATCH):
+    for batch in _batches(all_held_out(store, read(files, extractor)), BATCH):
         features = {}
         for item in batch:
             if isinstance(item, BadPicture):
@@ -99,6 +102,22 @@ def stage_features(store: Store, extractor: Extractor, read: Reader, progress: P
             tuple(bad),
         )
     return len(store)
+
+
+def all_held_out(store: Store, pictures: Iterable[ReadPicture | BadPicture]) -> Iterator[ReadPicture | BadPicture]:
+    """Yield pictures, those that were read as :func:`as_held_out` returns them."""
+    return (as_held_out(store, read) if isinstance(read, ReadPicture) else read for read in pictures)
+
+
+def as_held_out(store: Store, picture: ReadPicture) -> ReadPicture:
+    """Return a picture, if the network of a collection was trained on it as a network that has not seen it sees it.
+
+    It may have been removed since, and is added again.
+    """
+    outputs = store.held_out_outputs(picture.sha256)
+    if outputs is None:
+        return picture
+    return replace(picture, features=np.concatenate([outputs, picture.features[len(outputs) :]]))
 
 
 def check_report(report: ImportReport, *, n_pictures: int | None, strict: bool | None) -> None:
