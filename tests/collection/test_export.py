@@ -4,7 +4,10 @@ import struct
 import numpy as np
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ordrank.collection.csv_cells import escape_formulas, unescape_formula
 from ordrank.collection.export import COLUMNS
 from ordrank.errors import CollectionError, InputError
 from tests.collection.commands import export, fit, rank, remove
@@ -89,6 +92,36 @@ def test_unusual_names_are_exported_unchanged(strange, tmp_path):
     export(strange, tmp_path / "out.csv")
     assert {line[0] for line in read_csv(tmp_path / "out.csv", numbers=False)[0]} >= set(STRANGE)
     assert [answer.known_grade for answer in rank(strange, STRANGE)] == ["low", "high", "low", "high", "low"]
+
+
+FORMULAS = ["=1+1.png", "+a.png", "-a.png", "@a.png", "'=a.png", "''-a.png", "'a.png"]
+
+
+def test_a_csv_file_holds_no_formulas_and_is_read_back_as_it_was(tmp_path):
+    folder, order = tmp_path / "pictures", ("-low", "=high")
+    folder.mkdir()
+    for number, name in enumerate(FORMULAS):
+        draw(number).save(folder / name)
+    names = sorted(path.name for path in folder.iterdir())
+    grades = {name: order[number % 2] for number, name in enumerate(names)}
+    first, second = tmp_path / "first", tmp_path / "second"
+    fit(folder, first, labels=grades, order=order, features="pixels:2", n_jobs=1)
+    export(first, tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as stream:
+        texts = [cell for line in csv.reader(stream) for cell in line[:10]]
+    assert not [text for text in texts if text.startswith(("=", "+", "-", "@"))]
+    options = {"file_column": "name", "grade_column": "grade", "features": "pixels:2", "n_jobs": 1}
+    fit(folder, second, labels=tmp_path / "out.csv", order=order, **options)
+    for collection in (first, second):
+        assert dict(rows(collection, "SELECT name, grade FROM pictures")) == {
+            name: float(order.index(grade)) for name, grade in grades.items()
+        }
+
+
+@given(st.text(alphabet="'=+-@\t\r1a", max_size=5))
+def test_escaped_cells_are_unescaped(text):
+    (cell,) = escape_formulas([text])
+    assert unescape_formula(cell) == text
 
 
 def test_an_empty_collection_gives_a_table_without_rows(trained, tmp_path):

@@ -228,7 +228,10 @@ def standing_changes(cursor: sqlite3.Cursor, grader: str, key: str | None) -> li
         found = cursor.execute(statement, (grader, grader))
     else:
         found = cursor.execute(f"{standing} AND key = ? ORDER BY serial", (grader, key))
-    return [LoggedChange._make((*row[:6], Given(*row[6:]))) for row in found]
+    return [
+        LoggedChange(serial, picture, before, grade, by, batch, Given(*given))
+        for serial, picture, before, grade, by, batch, *given in found
+    ]
 
 
 def has_later(cursor: sqlite3.Cursor, changes: Sequence[LoggedChange]) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ordrank._io import replace_when_complete
 from ordrank.collection.access import read_store
+from ordrank.collection.csv_cells import escape_formulas
 from ordrank.collection.database import content_sha256
 from ordrank.collection.model_file import current_model
 from ordrank.collection.store import Store
@@ -80,7 +81,7 @@ def _write_csv(file: Path, header: Header, width: int, blocks: Iterator[Block]) 
         writer.writerow([*COLUMNS, *(f"e{i}" for i in range(width))])
         for rows, vectors in blocks:
             for row, vector in zip(rows, vectors, strict=True):
-                writer.writerow([*cells(header, row), *(f"{value:.9g}" for value in vector)])
+                writer.writerow([*escape_formulas(cells(header, row)), *(f"{value:.9g}" for value in vector)])
 
 
 def _write_parquet(file: Path, header: Header, width: int, blocks: Iterator[Block]) -> None:

@@ -143,16 +143,3 @@ def binary(kind: str, description: str, headers: dict[str, str] | None = None) -
     content = {kind: {"schema": {"type": "string", "format": "binary"}}}
     described = {name: {"description": text, "schema": {"type": "string"}} for name, text in (headers or {}).items()}
     return {200: {"description": description, "content": content, "headers": described}}
-
-
-def escape_formula(text: str) -> str:
-    """Return a cell that no spreadsheet interprets as a formula; numbers stay numbers."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

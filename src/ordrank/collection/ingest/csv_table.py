@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from ordrank.collection.csv_cells import unescape_formula
 from ordrank.errors import InputError
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
@@ -98,7 +99,7 @@ def _rows(text: str, delimiter: str, problems: list[Problem]) -> Iterator[Row]:
             problems.append((line, reason))
             continue
         if any(cell and not cell.isspace() for cell in cells):
-            yield line, cells
+            yield line, [unescape_formula(cell) for cell in cells]
 
 
 def _read_text(file: Path) -> str:

@@ -11,6 +11,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Query, Request, Response
 
 from ordrank.collection.collection import Collection
+from ordrank.collection.csv_cells import escape_formulas
 from ordrank.collection.types import QueryPicture, RankRequest, RankResult
 from ordrank.errors import UnreadablePictureError
 from ordrank.web.deps import (
@@ -20,7 +21,6 @@ from ordrank.web.deps import (
     State,
     Token,
     binary,
-    escape_formula,
     json_response,
     picture_body,
     read_picture,
@@ -104,7 +104,7 @@ def rank_table(
         distances = (hit.distance, hit.order_distance, hit.appearance_distance)
         cells = (f"{distance:.9g}" for distance in distances)
         estimated = "true" if hit.estimated else "false"
-        writer.writerow([rank, escape_formula(hit.name), escape_formula(hit.grade), estimated, *cells])
+        writer.writerow(escape_formulas([rank, hit.name, hit.grade, estimated, *cells]))
     headers = {"Content-Disposition": 'attachment; filename="ranking.csv"'}
     return Response(stream.getvalue(), media_type="text/csv", headers=headers)
 

@@ -11,9 +11,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from ordrank.collection.collection import Collection
+from ordrank.collection.csv_cells import escape_formulas
 from ordrank.collection.reports import RemovalReport
 from ordrank.collection.types import Picture
-from ordrank.web.deps import OpenCollection, Writable, binary, escape_formula, json_body, json_response, read_json
+from ordrank.web.deps import OpenCollection, Writable, binary, json_body, json_response, read_json
 from ordrank.web.errors import documented
 from ordrank.web.schemas import GradesBody, SelectionBody, UndoBody
 
@@ -103,6 +104,5 @@ def _table(collection: Collection, pictures: list[int]) -> str:
     writer = csv.writer(stream)
     writer.writerow(_COLUMNS)
     for picture in map(collection.picture, pictures):
-        cells = (getattr(picture, column) for column in _COLUMNS)
-        writer.writerow([escape_formula(cell) if isinstance(cell, str) else cell for cell in cells])
+        writer.writerow(escape_formulas(getattr(picture, column) for column in _COLUMNS))
     return stream.getvalue()
