@@ -17,6 +17,11 @@ def draw(number, grade=None):
     return Image.fromarray(np.clip(values, 0, 255).astype(np.uint8))
 
 
+def redness(name):
+    """The order of the pictures: by grade, and within a grade by number."""
+    return int(name[:3]) % N_GRADES + int(name[:3]) / 1000
+
+
 def draw_files(folder, numbers):
     """Files 000.png, 001.png, …; their names."""
     folder.mkdir(exist_ok=True)

@@ -15,12 +15,7 @@ from ordrank.datasets import make_fruit
 from ordrank.errors import CollectionError, InputError, UnknownError
 from ordrank.labeling.position_model import PositionModel
 from tests.collection.commands import fit
-from tests.collection.pictures import N_GRADES, column, draw, rows, write_grades
-
-
-def redness(name):
-    """The order of the pictures: by grade, and within a grade by number."""
-    return int(name[:3]) % N_GRADES + int(name[:3]) / 1000
+from tests.collection.pictures import N_GRADES, column, draw, redness, rows, write_grades
 
 
 def answer(collection, count, grader=None, of=redness):

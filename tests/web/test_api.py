@@ -111,9 +111,8 @@ class TestPictures:
         assert client.get(f"{API}/pictures/4/thumbnail").headers["ETag"] != tag
 
     def test_each_size_has_an_etag_of_its_own(self, client):
-        paths = ("thumbnail", "large?side=24", "large?side=48")
+        paths = ("thumbnail", "large?side=24", "large?side=256")
         assert len({client.get(f"{API}/pictures/3/{path}").headers["ETag"] for path in paths}) == 3
-        assert client.get(f"{API}/pictures/3/thumbnail").headers["ETag"].endswith('-256"')
 
     def test_no_content_is_read_on_the_event_loop(self, client, monkeypatch):
         threads, sha256 = [], PictureFiles.sha256

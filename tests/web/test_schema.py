@@ -6,6 +6,7 @@ The variable ORDRANK_API_CASES sets the number of requests to each route.
 import os
 import shutil
 from collections import Counter
+from itertools import combinations
 
 import pytest
 import schemathesis
@@ -23,9 +24,10 @@ from schemathesis.checks import (
 )
 
 from ordrank import Collection
+from ordrank.collection.access import read_store
 from ordrank.errors import InputError
 from ordrank.web.app import create_app
-from tests.collection.pictures import draw
+from tests.collection.pictures import draw, redness
 from tests.web.conftest import FROM_PAGE
 from tests.web.requests import png
 
@@ -49,13 +51,32 @@ def fail_soon(*arguments, **options):
 @pytest.fixture(scope="module")
 def api(_trained_once, tmp_path_factory):
     patched = pytest.MonkeyPatch()
-    patched.setattr(Collection, "fit", fail_soon)
     collection = shutil.copytree(_trained_once, tmp_path_factory.mktemp("api") / "collection")
+    judge(collection)
+    patched.setattr(Collection, "fit", fail_soon)
     app = create_app(Collection(collection), hosts={"testserver", "localhost"})
     schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
     yield schema
     app.state.collection.close()
     patched.undo()
+
+
+def judge(collection):
+    """Let two people grade and compare pictures, and train with what that implies."""
+    with Collection.open(collection) as opened:
+        for grader, grade in (("Ann", 0), ("Ben", 2)):
+            opened.labeling.grade([1, 4, 7], grade, grader=grader, key="a")
+        pictures = opened.pictures(limit=100).items
+        for one, other in combinations(pictures, 2):
+            if (one.grade is None or other.grade is None) and (one.id + other.id) % 2:
+                outcome = 1 if redness(one.name) > redness(other.name) else -1
+                opened.labeling.compare(one.id, other.id, outcome, grader="Ann")
+        opened.labeling.confirm(2)
+        opened.fit(n_jobs=1)
+        with read_store(collection) as store:
+            assert store.implied_grades()
+        assert opened.labeling.compared()
+        assert opened.labeling.graders().disagreements
 
 
 ROUTES = [

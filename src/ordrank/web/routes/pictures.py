@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query, Request, Response
 from ordrank.collection.annotations import GivenGrade
 from ordrank.collection.types import Picture, PicturePage
 from ordrank.errors import UnreadablePictureError
-from ordrank.features.pictures import THUMBNAIL_SIDE
 from ordrank.web.deps import (
     ListParameters,
     OpenCollection,
@@ -82,7 +81,7 @@ def picture(collection: OpenCollection, picture: PictureId) -> Response:
 )
 def thumbnail(request: Request, collection: OpenCollection, picture: PictureId) -> Response:
     """Return the thumbnail of a picture."""
-    tag = f'"{collection.files.sha256(picture)}-{THUMBNAIL_SIDE}"'
+    tag = f'"{collection.files.sha256(picture)}-thumbnail"'
     if _is_known(request, tag):
         return Response(status_code=304, headers=_cached(tag))
     return Response(collection.files.thumbnail(picture), media_type="image/jpeg", headers=_cached(tag))
