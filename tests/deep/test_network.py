@@ -21,7 +21,7 @@ from ordrank.deep import OrdinalNetwork, backbones  # noqa: E402
 from ordrank.deep import network as network_module  # noqa: E402
 from ordrank.deep.embedding import extract  # noqa: E402
 from ordrank.deep.losses import LOSSES, make_loss  # noqa: E402
-from ordrank.errors import InputError  # noqa: E402
+from ordrank.errors import InputError, InsufficientMemoryError  # noqa: E402
 from ordrank.features import find_extractor  # noqa: E402
 from ordrank.neighbors import target_neighbors  # noqa: E402
 from tests.deep.tiny import TINY, tiny_backbone  # noqa: E402
@@ -216,6 +216,12 @@ class TestEmbedding:
 
         assert share_found(1.0) > share_found(0.0) + 0.2
 
+    def test_a_fitted_network_stays_where_it_was_trained(self, tiny, fruit):
+        network = OrdinalNetwork(steps=2).fit(*fruit)
+        expected = network.predict_from_outputs(fruit[0])
+        network.set_params(device="cuda")  # of the next fit
+        np.testing.assert_array_equal(network.predict_from_outputs(fruit[0]), expected)
+
     def test_no_pictures(self, tiny, fruit):
         network = OrdinalNetwork(steps=2).fit(*fruit)
         assert network.transform([]).shape == (0, network.features_.shape[1])
@@ -349,6 +355,15 @@ network.OrdinalNetwork(steps=14, checkpoints={str(folder)!r}, progress=kill).fit
         assert file.read_bytes() == content
 
 
+def failing(error):
+    """Return a function that raises an error."""
+
+    def fail(*args, **options):
+        raise error
+
+    return fail
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("parameters", "sentence"),
@@ -399,12 +414,55 @@ class TestErrors:
         with pytest.raises(InputError, match="training diverged before step"):
             OrdinalNetwork(steps=20, backbone_rate=1e30, head_rate=1e30).fit(*fruit)
 
-    def test_too_little_memory_is_named(self, tiny, fruit, monkeypatch):
-        def fail(*args):
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+    @pytest.mark.parametrize(
+        "error",
+        [
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+            RuntimeError("CUDA error: out of memory"),
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"),
+            MemoryError(),
+        ],
+        ids=str,
+    )
+    def test_too_little_memory_is_named(self, tiny, fruit, monkeypatch, error):
+        monkeypatch.setattr("ordrank.deep.training._loss", failing(error))
+        with pytest.raises(InsufficientMemoryError, match=r"memory of this machine.*choose a smaller image size"):
+            OrdinalNetwork(steps=2).fit(*fruit)
 
-        monkeypatch.setattr("ordrank.deep.training._loss", fail)
-        with pytest.raises(InputError, match=r"memory of this machine is too small.*choose a smaller image size"):
+    @pytest.mark.parametrize(
+        "function",
+        [
+            "ordrank.deep.network.load_backbone",
+            "ordrank.deep.initialization.forward",
+            "ordrank.deep.training.copy.deepcopy",
+            "ordrank.deep.network.held_out_outputs",
+            "ordrank.deep.network.relative_weight",
+            "ordrank.deep.network.OrdinalRanker.fit",
+        ],
+    )
+    def test_too_little_memory_is_named_in_every_part_of_a_fit(self, tiny, fruit, monkeypatch, function):
+        monkeypatch.setattr(function, failing(MemoryError()))
+        with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
+            OrdinalNetwork(steps=2).fit(*fruit)
+
+    def test_too_little_memory_for_new_pictures_is_named(self, tiny, fruit, monkeypatch):
+        network = OrdinalNetwork(steps=2).fit(*fruit)
+        monkeypatch.setattr("ordrank.deep.embedding.forward", failing(MemoryError()))
+        for method in (network.transform, network.predict, network.predict_from_outputs):
+            with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
+                method(fruit[0])
+
+    def test_a_checkpoint_that_does_not_fit_into_memory_is_not_called_damaged(self, tiny, fruit, monkeypatch, tmp_path):
+        with pytest.raises(Stop):
+            OrdinalNetwork(steps=2, checkpoints=tmp_path, progress=stop_at(3)).fit(*fruit)
+        monkeypatch.setattr("torch.load", failing(MemoryError()))
+        with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
+            OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
+
+    def test_other_errors_of_pytorch_are_passed_on(self, tiny, fruit, monkeypatch):
+        monkeypatch.setattr("ordrank.deep.training._loss", failing(RuntimeError("CUDA error: illegal address")))
+        with pytest.raises(RuntimeError, match="illegal address"):
             OrdinalNetwork(steps=2).fit(*fruit)
 
 

@@ -187,7 +187,8 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
             unlabeled = found.ungraded if unlabeled is None else unlabeled
         checkpoints = self.fit_networks(images, y, groups)
         extra = None if unlabeled is None or len(unlabeled) == 0 else self.transform(unlabeled)
-        self.ranker_ = OrdinalRanker().fit(self.features_, y, extra, groups)
+        with memory_errors(self.device):
+            self.ranker_ = OrdinalRanker().fit(self.features_, y, extra, groups)
         checkpoints.delete()
         return self
 
@@ -201,9 +202,9 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         """
         self._check_parameters()
         labels, parts = self._check_samples(images, y, groups)
-        backbone = load_backbone(self.backbone, self.image_size)
         checkpoints = Checkpoints(self.checkpoints, self.n_networks)
         with memory_errors(self.device):
+            backbone = load_backbone(self.backbone, self.image_size)
             backbone.module.eval().to(self.device, memory_format=torch.channels_last)
             pictures, frozen = read_pictures(images, backbone, self.device, self.progress)
             starts = self._starts(backbone, pictures, frozen, labels, parts)
@@ -212,10 +213,10 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
             if self.loss == "rank-n-contrast":
                 models = second_stage(models, images, labels.index, backbone.preprocessing, parts)
             outputs = held_out_outputs(models, images, backbone.preprocessing, parts)
-        weight = self.locality * relative_weight(outputs, frozen)
-        tuned = models[-1].requires_grad_(False)
-        self.embedding_ = NetworkEmbedding(tuned, backbone.module, backbone.preprocessing, weight)
-        self.features_ = self.embedding_.combine(outputs, frozen)
+            weight = self.locality * relative_weight(outputs, frozen)
+            tuned = models[-1].requires_grad_(False)
+            self.embedding_ = NetworkEmbedding(tuned, backbone.module, backbone.preprocessing, weight)
+            self.features_ = self.embedding_.combine(outputs, frozen)
         self._labels, self.losses_, self.outputs_ = labels, losses, outputs
         return checkpoints
 
@@ -235,7 +236,8 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
     def transform(self, images: Images) -> NDArray[np.float32]:
         """Return mapped pictures, float32 (n, s + dim): outputs of the network, then pretrained features."""
         check_is_fitted(self, "embedding_")
-        return self.embedding_.transform(images)
+        with memory_errors(self.device):
+            return self.embedding_.transform(images)
 
     def predict(self, images: Images) -> NDArray[Any]:
         """Return the estimated label of each picture, (n,): the median of its distribution."""
@@ -252,9 +254,8 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
     def predict_from_outputs(self, images: Images) -> NDArray[Any]:
         """Return the estimates of the network's own outputs, (n,)."""
         check_is_fitted(self, "embedding_")
-        outputs = torch.from_numpy(self.embedding_.outputs(images)).to(self.device)
-        with torch.inference_mode():
-            values = self.embedding_.model.loss.decode(outputs).cpu().numpy()
+        with memory_errors(self.device):
+            values = self.embedding_.decode(self.embedding_.outputs(images))
         return self._labels.decode(values.astype(np.float64))
 
     def outputs_to_onnx(self, metadata: dict[str, str] | None = None) -> bytes:

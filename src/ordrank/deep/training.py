@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ordrank._io import replace_when_complete
 from ordrank.deep.images import augment
 from ordrank.deep.losses import local_loss
-from ordrank.errors import InputError
+from ordrank.errors import InputError, InsufficientMemoryError
 from ordrank.features.preprocessing import Preprocessing
 
 _WEIGHT_DECAY = 0.05
@@ -30,6 +30,9 @@ _MAX_GRADIENT = 5.0
 _CHECKPOINT_EVERY = 50
 _CHECK_EVERY = 10  # steps between two looks at the loss, for which a GPU has to be waited for
 TIMED_STEPS = 3  # of which the first is not counted
+# PyTorch has no class for most errors of memory, only their texts.
+_MACHINE_FULL = ("can't allocate memory", "DefaultCPUAllocator", "std::bad_alloc")
+_GPU_FULL = ("out of memory", "ALLOC_FAILED")  # of CUDA; of cuBLAS, cuDNN and others
 
 
 @dataclass(frozen=True)
@@ -185,15 +188,17 @@ def _finite(losses: Sequence[Tensor], step: int) -> list[float]:
 
 @contextmanager
 def memory_errors(device: str) -> Iterator[None]:
-    """Raise InputError if the memory does not suffice."""
+    """Raise InsufficientMemoryError if the memory does not suffice."""
     try:
         yield
-    except RuntimeError as error:  # of PyTorch on a CPU; torch.OutOfMemoryError, of a GPU, is one too
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        is_of_machine = isinstance(error, MemoryError) or any(text in str(error) for text in _MACHINE_FULL)
+        is_of_gpu = isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in _GPU_FULL)
+        if not is_of_machine and not is_of_gpu:
             raise
-        where = "the GPU" if device == "cuda" else "this machine"
-        raise InputError(
-            f"the memory of {where} is too small to train this network: choose a smaller image size or another network"
+        where = "this machine" if is_of_machine or device == "cpu" else "the GPU"
+        raise InsufficientMemoryError(
+            f"the memory of {where} is too small for this network: choose a smaller image size or another network"
         ) from error
 
 
@@ -306,7 +311,10 @@ class _State:
         """Restore the state and return the losses so far; raise InputError if it is that of another run."""
         try:
             # On the CPU: the counters of steps stay there, and the rest is moved to where it belongs.
-            states = torch.load(file, map_location="cpu", weights_only=True)
+            with memory_errors("cpu"):
+                states = torch.load(file, map_location="cpu", weights_only=True)
+        except InsufficientMemoryError:
+            raise
         except Exception as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise InputError(f"{file} cannot be read as a checkpoint: {reason}; delete it to begin anew") from error
