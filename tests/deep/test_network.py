@@ -1,10 +1,12 @@
 """OrdinalNetwork on drawn fruit, with a small untrained network of timm's in place of a pretrained one."""
 
 import errno
+import hashlib
 import io
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +17,18 @@ torch = pytest.importorskip("torch")
 from scipy.spatial.distance import pdist  # noqa: E402
 from sklearn.model_selection import GroupKFold  # noqa: E402
 
-from ordrank._protocols import TrainingFiles  # noqa: E402
+from ordrank._protocols import TrainingFiles, no_progress  # noqa: E402
 from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork, backbones  # noqa: E402
 from ordrank.deep import network as network_module  # noqa: E402
 from ordrank.deep.embedding import extract  # noqa: E402
+from ordrank.deep.images import augment  # noqa: E402
+from ordrank.deep.initialization import read_pictures  # noqa: E402
 from ordrank.deep.losses import LOSSES, make_loss  # noqa: E402
 from ordrank.errors import InputError, InsufficientMemoryError  # noqa: E402
 from ordrank.features import find_extractor  # noqa: E402
 from ordrank.neighbors import target_neighbors  # noqa: E402
-from tests.deep.tiny import TINY, tiny_backbone  # noqa: E402
+from tests.deep.tiny import PREPROCESSING, TINY, tiny_backbone  # noqa: E402
 from tests.features.published import published_weights  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -264,6 +268,11 @@ class TestTime:
         monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 5.0)
         assert [len(losses) for losses in OrdinalNetwork(**options).fit(*fruit).losses_] == [5, 5, 5]
 
+    def test_it_is_measured_before_pictures_are_read(self, tiny, fruit):
+        stages = []
+        OrdinalNetwork(n_folds=1, steps=2, progress=lambda stage, *_: stages.append(stage.split()[0])).fit(*fruit)
+        assert list(dict.fromkeys(stages)) == ["measuring", "reading", "training"]
+
     def test_the_time_of_a_step_is_measured_without_training(self, tiny, fruit):
         limited, free = (OrdinalNetwork(steps=3, minutes=minutes).fit(*fruit) for minutes in (10, None))
         assert limited.losses_ == free.losses_
@@ -295,6 +304,42 @@ class TestResume:
         assert continued.losses_ == whole.losses_
         np.testing.assert_array_equal(continued.transform(fruit[0]), whole.transform(fruit[0]))
         assert not folder.exists()
+
+    def test_random_layers_continue_as_without_the_interruption(self, fruit, tmp_path, monkeypatch):
+        def with_dropout(name, image_size=None):
+            backbone = tiny_backbone(name)
+            return replace(backbone, module=torch.nn.Sequential(backbone.module, torch.nn.Dropout(0.5)))
+
+        monkeypatch.setattr("ordrank.deep.network.load_backbone", with_dropout)
+        monkeypatch.setattr("ordrank.deep.training._CHECKPOINT_EVERY", 4)
+        options = {"steps": 10, "n_folds": 1}
+        torch.manual_seed(1)
+        whole = OrdinalNetwork(**options).fit(*fruit)
+        torch.manual_seed(2)
+        assert OrdinalNetwork(**options).fit(*fruit).losses_ == whole.losses_
+        with pytest.raises(Stop):
+            OrdinalNetwork(**options, checkpoints=tmp_path, progress=stop_at(7)).fit(*fruit)
+        continued = OrdinalNetwork(**options, checkpoints=tmp_path).fit(*fruit)
+        assert continued.losses_ == whole.losses_
+        np.testing.assert_array_equal(continued.transform(fruit[0]), whole.transform(fruit[0]))
+
+    def test_pictures_are_hashed_once(self, tiny, fruit, tmp_path, monkeypatch):
+        sizes, sha256 = [], hashlib.sha256
+
+        class Counted:
+            def __init__(self, data=b""):
+                self.digest = sha256(data)
+
+            def update(self, data):
+                sizes.append(memoryview(data).nbytes)
+                self.digest.update(data)
+
+            def hexdigest(self):
+                return self.digest.hexdigest()
+
+        monkeypatch.setattr("ordrank.deep.training.hashlib.sha256", Counted)
+        OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
+        assert sizes.count(80 * 3 * PREPROCESSING.side**2) == 1
 
     def test_a_killed_fit_continues_from_its_checkpoint(self, tiny, fruit, tmp_path):
         folder = tmp_path / "state"
@@ -446,6 +491,12 @@ class TestErrors:
         with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
             OrdinalNetwork(steps=2).fit(*fruit)
 
+    def test_too_little_memory_for_a_batch_is_named_before_pictures_are_read(self, tiny, fruit, monkeypatch):
+        monkeypatch.setattr("ordrank.deep.training._loss", failing(MemoryError()))
+        monkeypatch.setattr("ordrank.deep.network.read_pictures", failing(AssertionError("read")))
+        with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
+            OrdinalNetwork(steps=2).fit(*fruit)
+
     def test_too_little_memory_for_new_pictures_is_named(self, tiny, fruit, monkeypatch):
         network = OrdinalNetwork(steps=2).fit(*fruit)
         monkeypatch.setattr("ordrank.deep.embedding.forward", failing(MemoryError()))
@@ -497,3 +548,31 @@ def test_networks_of_timm_can_be_trained(fruit, tmp_path):
     features = network.fit(fruit[0][:10], [0, 1, 2, 3, 4] * 2).transform(fruit[0][:2])
     assert features.shape == (2, 3 + backbone.dim)
     assert_same_outputs(network, tmp_path, fruit[0][:2])
+
+
+def test_an_image_size_that_a_network_does_not_take_is_named(fruit, tmp_path):
+    from tests.features.timm_checkpoints import write_timm_checkpoint
+
+    name = write_timm_checkpoint(tmp_path, model="vit_tiny_patch16_224")
+    with pytest.raises(InputError, match=r"takes no pictures of 64 × 64 pixels; it was trained on 224 × 224: leave"):
+        OrdinalNetwork(name, image_size=64).fit(fruit[0][:10], [0, 1, 2, 3, 4] * 2)
+    assert backbones.load_backbone(name, 224).preprocessing.size == 224
+
+
+@pytest.mark.parametrize("shape", [(60, 140, 3), (140, 60, 3)], ids=["wide", "tall"])
+@pytest.mark.parametrize("resize", ["crop", "stretch"])
+def test_a_picture_without_variation_is_what_the_network_sees_at_prediction(monkeypatch, shape, resize):
+    from PIL import Image
+    from scipy.ndimage import gaussian_filter
+
+    for name in ("_ZOOM", "_ROTATION", "_SHIFT", "_LIGHT"):
+        monkeypatch.setattr(f"ordrank.deep.images.{name}", 0.0)
+    noise = np.random.default_rng(0).normal(size=shape)
+    smooth = gaussian_filter(noise, (12, 12, 0))
+    pixels = np.clip(128 + 50 * smooth / smooth.std(), 0, 255).astype(np.uint8)
+    preprocessing = replace(PREPROCESSING, resize=resize)
+    square = torch.zeros((1, 3, preprocessing.side, preprocessing.side), dtype=torch.uint8)
+    read_pictures([pixels], replace(tiny_backbone("tiny"), preprocessing=preprocessing), square, no_progress)
+    trained_on = augment(square, preprocessing, torch.Generator(), flip=False).numpy()
+    predicted = preprocessing.apply(Image.fromarray(pixels))
+    assert np.abs(trained_on - predicted).mean() < 0.05 * predicted.std()

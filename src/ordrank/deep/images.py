@@ -69,18 +69,12 @@ def _read_picture(position: int, image: Any, side: int) -> Image:
     return Image.fromarray(array)
 
 
-def whole_picture(picture: Image, preprocessing: Preprocessing) -> NDArray[np.uint8]:
-    """Return a picture resized to a square without losing its margins, (side, side, 3)."""
-    from PIL.Image import Resampling
-
-    side, interpolation = preprocessing.side, Resampling[preprocessing.interpolation.upper()]
-    return np.asarray(picture.resize((side, side), interpolation))
-
-
 def augment(
     pictures: Tensor, preprocessing: Preprocessing, generator: torch.Generator, *, flip: bool, n_alike: int = 1
 ) -> Tensor:
-    """Return random variations of whole pictures (n, 3, side, side), normalised, (n, 3, size, size).
+    """Return random variations of pictures (n, 3, side, side), normalised, (n, 3, size, size).
+
+    ``pictures`` have margins around what the network sees of them without a variation.
 
     They are zoomed, turned, shifted, mirrored if ``flip``, and changed in brightness and contrast, on their device.
     Each n / ``n_alike`` pictures in a row are varied as those before them.

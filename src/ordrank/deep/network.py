@@ -29,6 +29,7 @@ from ordrank.deep.training import (
     Model,
     Schedule,
     TrainingSet,
+    digest_of,
     memory_errors,
     seconds_per_step,
     train,
@@ -206,16 +207,22 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         with memory_errors(self.device):
             backbone = load_backbone(self.backbone, self.image_size)
             backbone.module.eval().to(self.device, memory_format=torch.channels_last)
-            pictures, frozen = read_pictures(images, backbone, self.device, self.progress)
-            starts = self._starts(backbone, pictures, frozen, labels, parts)
-            losses = self._train(starts, backbone.preprocessing, checkpoints)
+            preprocessing = backbone.preprocessing
+            side, index = preprocessing.side, torch.from_numpy(labels.index).to(self.device)
+            pictures = torch.zeros((len(images), 3, side, side), dtype=torch.uint8, device=self.device)
+            # Before the pictures are read, which may take long: here it turns out whether time and memory suffice.
+            seconds = self._seconds_per_step(backbone, pictures, index, labels)
+            schedule = self._schedule(self._choose_steps(len(images), seconds, checkpoints))
+            frozen = read_pictures(images, backbone, pictures, self.progress)
+            starts = self._starts(backbone, pictures, index, frozen, labels, parts)
+            losses = self._train(starts, preprocessing, schedule, seconds, checkpoints)
             models: Sequence[Model] = [model for model, _ in starts]
             if self.loss == "rank-n-contrast":
-                models = second_stage(models, images, labels.index, backbone.preprocessing, parts)
-            outputs = held_out_outputs(models, images, backbone.preprocessing, parts)
+                models = second_stage(models, images, labels.index, preprocessing, parts)
+            outputs = held_out_outputs(models, images, preprocessing, parts)
             weight = self.locality * relative_weight(outputs, frozen)
             tuned = models[-1].requires_grad_(False)
-            self.embedding_ = NetworkEmbedding(tuned, backbone.module, backbone.preprocessing, weight)
+            self.embedding_ = NetworkEmbedding(tuned, backbone.module, preprocessing, weight)
             self.features_ = self.embedding_.combine(outputs, frozen)
         self._labels, self.losses_, self.outputs_ = labels, losses, outputs
         return checkpoints
@@ -331,21 +338,30 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
             raise InputError("without one fold the images left have a single label: give more images of other labels")
         return labels, [*folds, (rows, rows[:0])]
 
+    def _seconds_per_step(self, backbone: Backbone, pictures: Tensor, index: Tensor, labels: OrdinalLabels) -> float:
+        self.progress("measuring the time of a batch", 0, 0)
+        loss = make_loss(self.loss, labels.distinct, labels.index)
+        model = unfitted_model(backbone, loss, np.zeros((1, backbone.dim)))
+        schedule = self._schedule(TIMED_STEPS)
+        return seconds_per_step(model, pictures, index, backbone.preprocessing, schedule, device=self.device)
+
     def _starts(
         self,
         backbone: Backbone,
         pictures: Tensor,
+        index: Tensor,
         frozen: FloatArray,
         labels: OrdinalLabels,
         parts: Sequence[tuple[IntArray, IntArray]],
     ) -> list[tuple[Model, TrainingSet]]:
         """Return the model before training and the training set of each network."""
         model = unfitted_model(backbone, make_loss(self.loss, labels.distinct, labels.index), frozen)
-        index, starts = torch.from_numpy(labels.index).to(self.device), []
+        digest = "" if self.checkpoints is None else digest_of(pictures)
+        starts = []
         for rows, _ in parts:
             neighbors, distances = neighbor_table(frozen[rows], labels.index[rows], self.n_neighbors)
             unit = float(distances.mean()) or 1.0
-            data = TrainingSet(pictures, index, rows, neighbors, distances, unit)
+            data = TrainingSet(pictures, index, rows, neighbors, distances, unit, digest)
             starts.append((with_ridge_layer(model, frozen[rows], labels.index[rows]), data))
         return starts
 
@@ -365,13 +381,14 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         return steps
 
     def _train(
-        self, starts: Sequence[tuple[Model, TrainingSet]], preprocessing: Preprocessing, checkpoints: Checkpoints
+        self,
+        starts: Sequence[tuple[Model, TrainingSet]],
+        preprocessing: Preprocessing,
+        schedule: Schedule,
+        seconds: float,
+        checkpoints: Checkpoints,
     ) -> list[list[float]]:
         """Train the networks in place, one after the other, and return the losses of each."""
-        self.progress("measuring the time of a batch", 0, 0)
-        model, data = starts[0]
-        seconds = seconds_per_step(model, data, preprocessing, self._schedule(TIMED_STEPS), device=self.device)
-        schedule = self._schedule(self._choose_steps(len(data.pictures), seconds, checkpoints))
         total, losses = schedule.steps * len(starts), []
         duration = format_duration(total * seconds)
         stage = f"training {pluralize(len(starts), 'network')} with {schedule.steps} batches each, about {duration}"

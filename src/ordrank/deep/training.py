@@ -66,6 +66,8 @@ class TrainingSet:
         Squared distances to them.
     unit : float
         Their mean.
+    digest : str
+        Of the pictures, for checkpoints; see :func:`digest_of`.
     """
 
     pictures: Tensor
@@ -74,6 +76,7 @@ class TrainingSet:
     neighbors: NDArray[np.int64]
     distances: NDArray[np.float32]
     unit: float
+    digest: str = ""
 
 
 class Model(nn.Module):
@@ -135,9 +138,10 @@ def train(
     losses = state.load(checkpoint) if state is not None and checkpoint is not None and checkpoint.exists() else []
     _train_mode(model)
     recent = list[Tensor]()
+    gpus = [torch.cuda.current_device()] if device == "cuda" else []
     # Deterministic algorithms: the same seed gives the same network.
     deterministic = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
-    with deterministic, warnings.catch_warnings():
+    with deterministic, torch.random.fork_rng(gpus), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The AccumulateGrad node's stream does not match")  # of CUDA graphs
         backbone = record_backbone(model.backbone, batch_shape(data, preprocessing, schedule), device)
         for step in range(len(losses), schedule.steps):
@@ -164,9 +168,18 @@ def train(
 
 
 def seconds_per_step(
-    model: Model, data: TrainingSet, preprocessing: Preprocessing, schedule: Schedule, *, device: str
+    model: Model,
+    pictures: Tensor,
+    label_index: Tensor,
+    preprocessing: Preprocessing,
+    schedule: Schedule,
+    *,
+    device: str,
 ) -> float:
-    """Return the time that a step takes, the least of those of a schedule, on a copy of the model."""
+    """Return the time that a step takes, the least of those of a schedule, on a copy of the model.
+
+    The pictures may be blank: time and memory are those of a training.
+    """
     times = list[float]()
 
     def note_time(done: int) -> None:
@@ -174,6 +187,8 @@ def seconds_per_step(
             torch.cuda.synchronize()
         times.append(time.perf_counter())
 
+    rows = np.arange(len(pictures))
+    data = TrainingSet(pictures, label_index, rows, np.roll(rows, 1)[:, None], np.ones((len(rows), 1), np.float32), 1.0)
     train(copy.deepcopy(model), data, preprocessing, schedule, device=device, progress=note_time)
     return float(np.diff(times).min())
 
@@ -268,6 +283,7 @@ def _loss(
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     # The pictures of a pair are varied alike: otherwise their distance would be that of the variations.
     pictures = augment(data.pictures[batch], preprocessing, generator, flip=schedule.flip, n_alike=n_alike)
+    torch.manual_seed(int(rng.integers(2**62)))  # of dropout
     features = backbone(pictures.to(memory_format=torch.channels_last)).float()
     loss = model.loss_of(features, data.label_index[batch])
     if schedule.mu and (kept := np.flatnonzero(others != anchors)).size:
@@ -284,14 +300,19 @@ def _send(values: NDArray[Any], device: str) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
 
 
-def _fingerprint(model: Model, data: TrainingSet, schedule: Schedule) -> str:
-    """Return the SHA-256 of all that determines a run but the versions of the libraries."""
-    digest = hashlib.sha256(repr(schedule).encode())
-    digest.update(data.rows.tobytes())
-    for tensor in (*model.state_dict().values(), data.pictures, data.label_index):
+def digest_of(*tensors: Tensor) -> str:
+    """Return the SHA-256 of tensors."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
         digest.update(tensor.cpu().contiguous().numpy())
     return digest.hexdigest()
+
+
+def _fingerprint(model: Model, data: TrainingSet, schedule: Schedule) -> str:
+    """Return a text with all that determines a run but the versions of the libraries."""
+    tensors = digest_of(*model.state_dict().values(), data.label_index, torch.from_numpy(data.rows))
+    return f"{schedule} {tensors} {data.digest}"
 
 
 class _State:
