@@ -157,6 +157,15 @@ class TestFolds:
         np.testing.assert_array_equal(network.outputs_[held_out], again.outputs_[held_out])
         assert np.abs(network.outputs_[others] - again.outputs_[others]).max() > 1e-4
 
+    def test_thresholds_do_not_start_from_the_labels_of_held_out_pictures(self, tiny, fruit):
+        images, grade = fruit
+        folds = GroupKFold(3, shuffle=True, random_state=0).split(images, groups=np.arange(len(images)))
+        _, held_out = next(folds)
+        changed = grade.copy()
+        changed[held_out] = grade.max()
+        one, other = (OrdinalNetwork(loss="coral", steps=5).fit(images, y) for y in (grade, changed))
+        np.testing.assert_array_equal(one.outputs_[held_out], other.outputs_[held_out])
+
     def test_groups_are_held_out_together(self, tiny, fruit):
         images, grade = fruit
         copies, labels = np.concatenate([images[:30]] * 2), np.concatenate([grade[:30]] * 2)

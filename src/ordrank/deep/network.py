@@ -355,13 +355,13 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         parts: Sequence[tuple[IntArray, IntArray]],
     ) -> list[tuple[Model, TrainingSet]]:
         """Return the model before training and the training set of each network."""
-        model = unfitted_model(backbone, make_loss(self.loss, labels.distinct, labels.index), frozen)
         digest = "" if self.checkpoints is None else digest_of(pictures)
         starts = []
         for rows, _ in parts:
             neighbors, distances = neighbor_table(frozen[rows], labels.index[rows], self.n_neighbors)
             unit = float(distances.mean()) or 1.0
             data = TrainingSet(pictures, index, rows, neighbors, distances, unit, digest)
+            model = unfitted_model(backbone, make_loss(self.loss, labels.distinct, labels.index, rows), frozen)
             starts.append((with_ridge_layer(model, frozen[rows], labels.index[rows]), data))
         return starts
 
