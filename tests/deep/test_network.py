@@ -22,7 +22,7 @@ from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork, backbones  # noqa: E402
 from ordrank.deep import network as network_module  # noqa: E402
 from ordrank.deep.embedding import extract  # noqa: E402
-from ordrank.deep.images import augment  # noqa: E402
+from ordrank.deep.images import AUGMENTATIONS, augment  # noqa: E402
 from ordrank.deep.initialization import read_pictures  # noqa: E402
 from ordrank.deep.losses import LOSSES, make_loss  # noqa: E402
 from ordrank.errors import InputError, InsufficientMemoryError  # noqa: E402
@@ -297,6 +297,41 @@ def stop_at(step):
     return stop
 
 
+class TestLength:
+    def test_epochs_are_passes_over_the_pictures_within_limits(self, tiny, fruit, monkeypatch):
+        monkeypatch.setattr(network_module, "_MIN_STEPS", 2)
+        monkeypatch.setattr(network_module, "_MAX_STEPS", 6)
+        for epochs, steps in ((0.1, 2), (1.5, 3), (9, 6)):  # 80 pictures, 32 a batch
+            network = OrdinalNetwork(n_folds=1, epochs=epochs).fit(*fruit)
+            assert [len(losses) for losses in network.losses_] == [steps]
+        assert len(OrdinalNetwork(n_folds=1, epochs=9, steps=1).fit(*fruit).losses_[0]) == 1
+
+
+class TestAugmentation:
+    def test_none_leaves_pictures_as_they_are_and_strong_varies_more(self, monkeypatch):
+        def variation(strength):
+            noise = torch.rand(1, 3, 40, 40, generator=torch.Generator().manual_seed(0)) * 255
+            pictures = torch.nn.functional.avg_pool2d(noise, 9, 1).repeat(50, 1, 1, 1)
+            varied = augment(pictures, PREPROCESSING, torch.Generator().manual_seed(0), flip=False, strength=strength)
+            return float((varied - varied.mean(0)).square().mean())
+
+        variations = [variation(AUGMENTATIONS[name]) for name in ("none", "light", "strong")]
+        assert variations[0] < 1e-9
+        assert variations[0] < 2 * variations[1] < variations[2]
+
+    def test_without_one_no_picture_is_mirrored(self):
+        picture = torch.arange(37.0).expand(8, 3, 37, 37) * 6
+        whole = augment(picture, PREPROCESSING, torch.Generator().manual_seed(0), flip=True, strength=0.0)
+        assert (whole.diff(dim=3) > 0).all()
+
+    def test_a_fit_uses_it(self, tiny, fruit):
+        losses = {
+            name: OrdinalNetwork(n_folds=1, steps=2, augmentation=name).fit(*fruit).losses_[0][0]
+            for name in AUGMENTATIONS
+        }
+        assert len(set(losses.values())) == 3
+
+
 class TestResume:
     def test_continues_to_the_same_network(self, tiny, fruit, tmp_path, monkeypatch):
         monkeypatch.setattr("ordrank.deep.training._CHECKPOINT_EVERY", 4)
@@ -425,6 +460,8 @@ class TestErrors:
             ({"backbone": "alexnet"}, "there is no backbone 'alexnet'; there are efficientnet-lite0"),
             ({"loss": "hinge"}, "loss must be one of 'cmds'"),
             ({"locality": -1}, "locality must be a number at least 0"),
+            ({"augmentation": "wild"}, "augmentation must be one of 'none'"),
+            ({"epochs": 0}, "epochs must be a number above 0"),
             ({"mu": -1}, "mu must be a number at least 0"),
             ({"steps": 0}, "steps must be an integer of at least 1"),
             ({"n_folds": 0}, "n_folds must be an integer of at least 1"),

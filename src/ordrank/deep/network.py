@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -21,9 +20,10 @@ from ordrank._protocols import FloatArray, GradedPictures, IntArray, Progress, n
 from ordrank.deep.backbones import Backbone, load_backbone
 from ordrank.deep.checkpoints import Checkpoints
 from ordrank.deep.embedding import NetworkEmbedding, held_out_outputs, relative_weight
-from ordrank.deep.images import Images
+from ordrank.deep.images import AUGMENTATIONS, Images
 from ordrank.deep.initialization import neighbor_table, read_pictures, second_stage, unfitted_model, with_ridge_layer
 from ordrank.deep.losses import LOSSES, make_loss
+from ordrank.deep.samples import check_labels, split_folds
 from ordrank.deep.training import (
     TIMED_STEPS,
     Model,
@@ -35,8 +35,8 @@ from ordrank.deep.training import (
     train,
 )
 from ordrank.errors import InputError
-from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_labels
-from ordrank.estimators._validation import check_choice, check_flag, check_groups, check_integer, check_number
+from ordrank.estimators._labels import OrdinalLabels
+from ordrank.estimators._validation import check_choice, check_flag, check_integer, check_number
 from ordrank.estimators.ranker import OrdinalRanker
 from ordrank.features._runtimes import check_torch_device
 from ordrank.features.onnx_graph import write_graph
@@ -44,8 +44,8 @@ from ordrank.features.preprocessing import Preprocessing
 
 # With 27 passes instead of 13 held-out errors were 7 % (FG-NET), 3 % (UTKFace) and 2 % (coffee-leaf) lower, on one
 # development split of each; a run takes twice as long.
-_MIN_STEPS, _MAX_STEPS, _EPOCHS = 100, 1250, 20
-_MIN_IMAGES = 10
+_EPOCHS = 20
+_MIN_STEPS, _MAX_STEPS = 100, 1250
 
 
 class OrdinalNetwork(TransformerMixin, BaseEstimator):
@@ -79,8 +79,10 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         Target neighbours of each picture.
     n_folds : int, default=3
         With one, the ranker is fitted to outputs for pictures that the network has seen: far too sure of itself.
+    epochs : float, default=20
+        Passes of each network over the pictures, but at least 100 and at most 1250 batches.
     steps : int, optional
-        Batches of each network; by default 20 passes over the pictures, at least 100 and at most 1250 batches.
+        Batches of each network, in place of ``epochs``.
     minutes : float, optional
         Limit of the time that the training takes, about: with a smaller number of steps if need be.
     batch_size : int, default=32
@@ -88,6 +90,8 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         Highest learning rates of the pretrained network and of the linear map.
     image_size : int, optional
         Side of the pictures for the network; by default that of its pretraining.
+    augmentation : {"none", "light", "strong"}, default="light"
+        How far pictures are varied at random in training: zoomed, turned, shifted, mirrored and changed in brightness.
     flip : bool, default=True
         Whether a mirrored picture has the same label.
     device : {"cpu", "cuda"}, default="cpu"
@@ -132,12 +136,14 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         locality: float = 0.5,
         n_neighbors: int = 5,
         n_folds: int = 3,
+        epochs: float = _EPOCHS,
         steps: int | None = None,
         minutes: float | None = None,
         batch_size: int = 32,
         backbone_rate: float = 3e-4,
         head_rate: float = 1e-3,
         image_size: int | None = None,
+        augmentation: str = "light",
         flip: bool = True,
         device: str = "cpu",
         random_state: int = 0,
@@ -150,12 +156,14 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         self.locality = locality
         self.n_neighbors = n_neighbors
         self.n_folds = n_folds
+        self.epochs = epochs
         self.steps = steps
         self.minutes = minutes
         self.batch_size = batch_size
         self.backbone_rate = backbone_rate
         self.head_rate = head_rate
         self.image_size = image_size
+        self.augmentation = augmentation
         self.flip = flip
         self.device = device
         self.random_state = random_state
@@ -202,7 +210,8 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
             Of the complete networks, until they are deleted: another call with the same arguments trains nothing.
         """
         self._check_parameters()
-        labels, parts = self._check_samples(images, y, groups)
+        labels = check_labels(images, y)
+        parts = split_folds(labels, groups, self.n_folds, self.random_state)
         checkpoints = Checkpoints(self.checkpoints, self.n_networks)
         with memory_errors(self.device):
             backbone = load_backbone(self.backbone, self.image_size)
@@ -302,11 +311,13 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_choice("loss", self.loss, LOSSES)
+        check_choice("augmentation", self.augmentation, AUGMENTATIONS)
         check_choice("device", self.device, ("cpu", "cuda"))
         check_number("mu", self.mu, at_least=0)
         check_number("locality", self.locality, at_least=0)
         check_number("backbone_rate", self.backbone_rate, at_least=0)
         check_number("head_rate", self.head_rate, above=0)
+        check_number("epochs", self.epochs, above=0)
         if self.minutes is not None:
             check_number("minutes", self.minutes, above=0)
         for name, minimum in {"n_neighbors": 1, "n_folds": 1, "batch_size": 2, "random_state": 0}.items():
@@ -316,27 +327,6 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
                 check_integer(name, getattr(self, name), minimum=minimum)
         check_flag("flip", self.flip)
         check_torch_device(self.device)
-
-    def _check_samples(
-        self, images: Images, y: ArrayLike | None, groups: ArrayLike | None
-    ) -> tuple[OrdinalLabels, list[tuple[IntArray, IntArray]]]:
-        """Return the labels, and the training and held-out pictures of each network, the last of all pictures."""
-        labels = _check_labels(images, y)
-        if len(images) < _MIN_IMAGES:
-            raise InputError(f"{len(images)} graded images are too few to train a network: {_MIN_IMAGES} are the least")
-        rows = np.arange(len(images))
-        together = rows if groups is None else check_groups(groups, rows)
-        if self.n_folds == 1:
-            return labels, [(rows, rows)]
-        n_units = len(np.unique(together))
-        if n_units < self.n_folds:
-            what = "images" if groups is None else "groups"
-            raise InputError(f"{self.n_folds} folds need at least as many {what}; there are {n_units}")
-        splitter = GroupKFold(self.n_folds, shuffle=True, random_state=self.random_state)
-        folds = list(splitter.split(rows, groups=together))
-        if any(len(np.unique(labels.index[train])) < 2 for train, _ in folds):
-            raise InputError("without one fold the images left have a single label: give more images of other labels")
-        return labels, [*folds, (rows, rows[:0])]
 
     def _seconds_per_step(self, backbone: Backbone, pictures: Tensor, index: Tensor, labels: OrdinalLabels) -> float:
         self.progress("measuring the time of a batch", 0, 0)
@@ -366,12 +356,12 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         return starts
 
     def _schedule(self, steps: int) -> Schedule:
-        rates = (self.backbone_rate, self.head_rate)
-        return Schedule(steps, self.batch_size, *rates, self.mu, self.random_state, self.flip)
+        rates, strength = (self.backbone_rate, self.head_rate), AUGMENTATIONS[self.augmentation]
+        return Schedule(steps, self.batch_size, *rates, self.mu, self.random_state, self.flip, strength)
 
     def _choose_steps(self, n: int, seconds: float, checkpoints: Checkpoints) -> int:
         """Return the number of steps for n images, fewer if they would take too long; a continued fit keeps its own."""
-        steps = self.steps or int(np.clip(_EPOCHS * n // self.batch_size, _MIN_STEPS, _MAX_STEPS))
+        steps = self.steps or int(np.clip(self.epochs * n // self.batch_size, _MIN_STEPS, _MAX_STEPS))
         if self.minutes is not None:
             affordable = int(60 * self.minutes / (seconds * self.n_networks))
             steps = checkpoints.read_steps(self.minutes) or min(steps, affordable)
@@ -408,12 +398,3 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
 
     def _report_step(self, stage: str, before: int, total: int, done: int) -> None:
         self.progress(stage, before + done, total)
-
-
-def _check_labels(images: Images, y: ArrayLike | None) -> OrdinalLabels:
-    values, names = encode_labels(y)
-    if values is None or len(values) != len(images):
-        raise InputError(f"there are {len(images)} images and {0 if values is None else len(values)} labels")
-    if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
-        raise InputError("y holds missing or infinite labels; remove these images")
-    return ordinal_labels(values, names)

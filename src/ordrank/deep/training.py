@@ -46,6 +46,7 @@ class Schedule:
     mu: float  # weight of the local term
     seed: int
     flip: bool
+    strength: float  # of the augmentation
 
 
 @dataclass(frozen=True)
@@ -282,7 +283,14 @@ def _loss(
     batch = _send(data.rows[np.concatenate([anchors, others])], device)
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     # The pictures of a pair are varied alike: otherwise their distance would be that of the variations.
-    pictures = augment(data.pictures[batch], preprocessing, generator, flip=schedule.flip, n_alike=n_alike)
+    pictures = augment(
+        data.pictures[batch],
+        preprocessing,
+        generator,
+        flip=schedule.flip,
+        strength=schedule.strength,
+        n_alike=n_alike,
+    )
     torch.manual_seed(int(rng.integers(2**62)))  # of dropout
     features = backbone(pictures.to(memory_format=torch.channels_last)).float()
     loss = model.loss_of(features, data.label_index[batch])
