@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +26,7 @@ from ordrank.deep.images import AUGMENTATIONS, Images
 from ordrank.deep.initialization import neighbor_table, read_pictures, second_stage, unfitted_model, with_ridge_layer
 from ordrank.deep.losses import LOSSES, make_loss
 from ordrank.deep.samples import check_labels, split_folds
+from ordrank.deep.selection import minutes_each, score_candidates
 from ordrank.deep.training import (
     TIMED_STEPS,
     Model,
@@ -46,6 +49,14 @@ from ordrank.features.preprocessing import Preprocessing
 # development split of each; a run takes twice as long.
 _EPOCHS = 20
 _MIN_STEPS, _MAX_STEPS = 100, 1250
+
+
+@dataclass(frozen=True)
+class _Trained:
+    embedding: NetworkEmbedding
+    losses: list[list[float]]
+    outputs: NDArray[np.float32]
+    features: NDArray[np.float32]
 
 
 class OrdinalNetwork(TransformerMixin, BaseEstimator):
@@ -94,6 +105,10 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         How far pictures are varied at random in training: zoomed, turned, shifted, mirrored and changed in brightness.
     flip : bool, default=True
         Whether a mirrored picture has the same label.
+    select : dict or list of dict, optional
+        Values of ``loss``, ``augmentation``, ``epochs`` and others to choose from, as for scikit-learn's
+        ParameterGrid. Each candidate is trained on three quarters of the pictures (whole groups); the one with the
+        lowest mean absolute error of its outputs on the others is used, in doubt the parameters of the network.
     device : {"cpu", "cuda"}, default="cpu"
     random_state : int, default=0
         The same number gives the same network on the same machine.
@@ -114,6 +129,10 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         The map; frozen.
     losses_ : list of list of float
         Of each batch of each network; the last is the one that is used.
+    selection_ : list of dict
+        ``parameters`` and ``error`` of each candidate of ``select``, first those of the network.
+    best_params_ : dict
+        The parameters that were chosen; empty without ``select``.
 
     References
     ----------
@@ -145,6 +164,7 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         image_size: int | None = None,
         augmentation: str = "light",
         flip: bool = True,
+        select: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
         device: str = "cpu",
         random_state: int = 0,
         checkpoints: str | Path | None = None,
@@ -165,6 +185,7 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         self.image_size = image_size
         self.augmentation = augmentation
         self.flip = flip
+        self.select = select
         self.device = device
         self.random_state = random_state
         self.checkpoints = checkpoints
@@ -209,10 +230,24 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         Checkpoints
             Of the complete networks, until they are deleted: another call with the same arguments trains nothing.
         """
-        self._check_parameters()
+        self.check_parameters()
         labels = check_labels(images, y)
         parts = split_folds(labels, groups, self.n_folds, self.random_state)
-        checkpoints = Checkpoints(self.checkpoints, self.n_networks)
+        network, self.selection_, self.best_params_ = self, [], {}
+        if self.select is not None:
+            self.selection_ = score_candidates(self, images, labels, groups)
+            best = min(self.selection_, key=itemgetter("error"))  # the first of equal ones
+            self.best_params_ = best["parameters"]
+            each = minutes_each(self, len(self.selection_))
+            minutes = None if each is None else each * self.n_networks
+            network = self.variant(**self.best_params_, select=None, minutes=minutes)
+        trained = network._train_all(images, labels, parts)
+        self.embedding_, self.losses_ = trained.embedding, trained.losses
+        self.outputs_, self.features_, self._labels = trained.outputs, trained.features, labels
+        return self.checkpoint_files
+
+    def _train_all(self, images: Images, labels: OrdinalLabels, parts: Sequence[tuple[IntArray, IntArray]]) -> _Trained:
+        """Train a network on each part, and map the pictures."""
         with memory_errors(self.device):
             backbone = load_backbone(self.backbone, self.image_size)
             backbone.module.eval().to(self.device, memory_format=torch.channels_last)
@@ -221,20 +256,27 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
             pictures = torch.zeros((len(images), 3, side, side), dtype=torch.uint8, device=self.device)
             # Before the pictures are read, which may take long: here it turns out whether time and memory suffice.
             seconds = self._seconds_per_step(backbone, pictures, index, labels)
-            schedule = self._schedule(self._choose_steps(len(images), seconds, checkpoints))
+            schedule = self._schedule(self._choose_steps(len(images), seconds))
             frozen = read_pictures(images, backbone, pictures, self.progress)
             starts = self._starts(backbone, pictures, index, frozen, labels, parts)
-            losses = self._train(starts, preprocessing, schedule, seconds, checkpoints)
+            losses = self._train(starts, preprocessing, schedule, seconds)
             models: Sequence[Model] = [model for model, _ in starts]
             if self.loss == "rank-n-contrast":
                 models = second_stage(models, images, labels.index, preprocessing, parts)
             outputs = held_out_outputs(models, images, preprocessing, parts)
             weight = self.locality * relative_weight(outputs, frozen)
             tuned = models[-1].requires_grad_(False)
-            self.embedding_ = NetworkEmbedding(tuned, backbone.module, preprocessing, weight)
-            self.features_ = self.embedding_.combine(outputs, frozen)
-        self._labels, self.losses_, self.outputs_ = labels, losses, outputs
-        return checkpoints
+            embedding = NetworkEmbedding(tuned, backbone.module, preprocessing, weight)
+            return _Trained(embedding, losses, outputs, embedding.combine(outputs, frozen))
+
+    def variant(self, **parameters: Any) -> Self:
+        """Return an unfitted network with other parameters."""
+        return type(self)(**{**self.get_params(deep=False), **parameters})
+
+    @property
+    def checkpoint_files(self) -> Checkpoints:
+        """Files from which an interrupted fit continues."""
+        return Checkpoints(self.checkpoints, self.n_networks)
 
     @property
     def n_networks(self) -> int:
@@ -245,7 +287,7 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         """Raise InputError if the backbone cannot be written in the ONNX format, before it is trained for long."""
         from ordrank.deep.onnx_export import export_backbone
 
-        self._check_parameters()
+        self.check_parameters()
         backbone = load_backbone(self.backbone, self.image_size)
         export_backbone(self.backbone, backbone.module, backbone.preprocessing)
 
@@ -309,7 +351,8 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "ranker_")
         return self.ranker_
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Raise InputError if a parameter is wrong."""
         check_choice("loss", self.loss, LOSSES)
         check_choice("augmentation", self.augmentation, AUGMENTATIONS)
         check_choice("device", self.device, ("cpu", "cuda"))
@@ -359,10 +402,11 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         rates, strength = (self.backbone_rate, self.head_rate), AUGMENTATIONS[self.augmentation]
         return Schedule(steps, self.batch_size, *rates, self.mu, self.random_state, self.flip, strength)
 
-    def _choose_steps(self, n: int, seconds: float, checkpoints: Checkpoints) -> int:
+    def _choose_steps(self, n: int, seconds: float) -> int:
         """Return the number of steps for n images, fewer if they would take too long; a continued fit keeps its own."""
         steps = self.steps or int(np.clip(self.epochs * n // self.batch_size, _MIN_STEPS, _MAX_STEPS))
         if self.minutes is not None:
+            checkpoints = self.checkpoint_files
             affordable = int(60 * self.minutes / (seconds * self.n_networks))
             steps = checkpoints.read_steps(self.minutes) or min(steps, affordable)
             if steps < 1:
@@ -376,7 +420,6 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         preprocessing: Preprocessing,
         schedule: Schedule,
         seconds: float,
-        checkpoints: Checkpoints,
     ) -> list[list[float]]:
         """Train the networks in place, one after the other, and return the losses of each."""
         total, losses = schedule.steps * len(starts), []
@@ -390,7 +433,7 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
                 preprocessing,
                 schedule,
                 device=self.device,
-                checkpoint=checkpoints.file(number),
+                checkpoint=self.checkpoint_files.file(number),
                 progress=partial(self._report_step, stage, number * schedule.steps, total),
             )
             losses.append(trained)
