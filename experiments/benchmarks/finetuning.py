@@ -63,7 +63,7 @@ def measure(photos: PhotoFiles, options: Any) -> dict[str, Any]:
     # From the end of the first step: before it, the network is recorded.
     steps = [(done, at) for stage, done, total, at in events if stage.startswith("training") and total]
     (first, first_at), (last, last_at) = steps[0], steps[-1]
-    read_at = max(at for stage, _, _, at in events if stage == "reading pictures")
+    reading = [at for stage, _, _, at in events if stage == "reading pictures"]
     train = network.batch_size * (last - first) / (last_at - first_at)
     return {
         "pictures": len(files),
@@ -73,8 +73,9 @@ def measure(photos: PhotoFiles, options: Any) -> dict[str, Any]:
         "seconds": {
             "start": round(begin - start, 2),
             "fit": round(end - begin, 2),
-            "read": round(read_at - begin, 2),
-            "initialize": round(first_at - read_at, 2),
+            "measure": round(reading[0] - begin, 2),
+            "read": round(reading[-1] - reading[0], 2),
+            "initialize": round(first_at - reading[-1], 2),
             "train": round(last_at - first_at, 2),
             "afterwards": round(end - last_at, 2),
         },

@@ -261,6 +261,22 @@ def test_what_cannot_be_fitted_is_a_failure_and_the_others_are_scored(tiny, data
     assert (row.repeats, row.splits, row.mae) == (0, 1, None)
 
 
+@pytest.mark.parametrize(("features", "function"), [("cmds", "training._loss"), ("frozen", "embedding.forward")])
+def test_too_little_memory_is_no_result(tiny, leaves, data, tmp_path, features, function):
+    arguments = (*QUICK, "--losses", "cmds", "--data", data, "--out", tmp_path)
+
+    def fail(*args):
+        raise RuntimeError("CUDA error: out of memory")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"ordrank.deep.{function}", fail)
+        assert_rejected(run(*arguments), "the memory of this machine is too small")
+    assert f'"features": "{features}"' not in (tmp_path / "splits.jsonl").read_text()
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    assert {row["failure"] for row in json.loads(result.stdout)["rows"]} == {None}
+
+
 def test_methods_are_tested_in_pairs():
     errors = {"frozen": 3.0, "cmds": 1.0, "cmds outputs": 1.0, "coral": 2.0, "coral outputs": 1.5}
     noise = np.random.default_rng(0).normal(scale=0.01, size=(5, 6))

@@ -69,6 +69,10 @@ class NewGradeError(InputError):
     """A grade is not on the scale of a collection, and may be a mistake."""
 
 
+class InsufficientMemoryError(InputError):
+    """The memory did not suffice; the same may succeed when other programs need less."""
+
+
 class NotEuclideanError(InputError):
     """A distance matrix is not Euclidean."""
 

@@ -67,6 +67,16 @@ class TestWithTorch:
             "finetune", collection, "--backbone", "tiny", "--jobs", "1"
         )
 
+    def test_parameters_are_chosen(self, collection):
+        options = ("--backbone", "tiny", "--jobs", "1", "--select")
+        found = document("finetune", collection, *options)["selection"]
+        assert len(found) == 7
+        assert found[0]["parameters"] == {"loss": "cmds", "augmentation": "light", "epochs": 20}
+        result = run("finetune", collection, *options)
+        lowest = min(candidate["error"] for candidate in found)
+        assert re.search(rf"chosen .* of 7 candidates: error {lowest:.3g}", " ".join(result.stdout.split()))
+        assert "candidate 7 of 7 (loss cmds, augmentation light, epochs 40, about" in " ".join(result.stderr.split())
+
     def test_unknown_backbones_are_reported(self, collection):
         assert "there is no backbone 'alexnet'" in failed("finetune", collection, "--backbone", "alexnet")
 

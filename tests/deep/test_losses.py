@@ -49,6 +49,12 @@ def test_coral_starts_from_the_label_frequencies():
     np.testing.assert_allclose(above, [15 / 20, 12 / 20, 8 / 20], rtol=1e-5)
 
 
+def test_coral_starts_from_those_it_is_trained_on_also_if_they_lack_labels():
+    rows = np.flatnonzero((INDEX == 1) | (INDEX == 2))
+    above = torch.sigmoid(make_loss("coral", LABELS, INDEX, rows).biases).detach().numpy()
+    np.testing.assert_allclose(above, [6.5 / 7, 4 / 7, 0.5 / 7], rtol=1e-5)
+
+
 def test_coral_decodes_by_exceeded_thresholds():
     loss = make_loss("coral", LABELS, INDEX)
     outputs = torch.tensor([[-99.0], [99.0]])

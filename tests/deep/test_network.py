@@ -1,10 +1,12 @@
 """OrdinalNetwork on drawn fruit, with a small untrained network of timm's in place of a pretrained one."""
 
 import errno
+import hashlib
 import io
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +17,18 @@ torch = pytest.importorskip("torch")
 from scipy.spatial.distance import pdist  # noqa: E402
 from sklearn.model_selection import GroupKFold  # noqa: E402
 
-from ordrank._protocols import TrainingFiles  # noqa: E402
+from ordrank._protocols import TrainingFiles, no_progress  # noqa: E402
 from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork, backbones  # noqa: E402
 from ordrank.deep import network as network_module  # noqa: E402
 from ordrank.deep.embedding import extract  # noqa: E402
+from ordrank.deep.images import AUGMENTATIONS, augment  # noqa: E402
+from ordrank.deep.initialization import read_pictures  # noqa: E402
 from ordrank.deep.losses import LOSSES, make_loss  # noqa: E402
-from ordrank.errors import InputError  # noqa: E402
+from ordrank.errors import InputError, InsufficientMemoryError  # noqa: E402
 from ordrank.features import find_extractor  # noqa: E402
 from ordrank.neighbors import target_neighbors  # noqa: E402
-from tests.deep.tiny import TINY, tiny_backbone  # noqa: E402
+from tests.deep.tiny import PREPROCESSING, TINY, tiny_backbone  # noqa: E402
 from tests.features.published import published_weights  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -153,6 +157,15 @@ class TestFolds:
         np.testing.assert_array_equal(network.outputs_[held_out], again.outputs_[held_out])
         assert np.abs(network.outputs_[others] - again.outputs_[others]).max() > 1e-4
 
+    def test_thresholds_do_not_start_from_the_labels_of_held_out_pictures(self, tiny, fruit):
+        images, grade = fruit
+        folds = GroupKFold(3, shuffle=True, random_state=0).split(images, groups=np.arange(len(images)))
+        _, held_out = next(folds)
+        changed = grade.copy()
+        changed[held_out] = grade.max()
+        one, other = (OrdinalNetwork(loss="coral", steps=5).fit(images, y) for y in (grade, changed))
+        np.testing.assert_array_equal(one.outputs_[held_out], other.outputs_[held_out])
+
     def test_groups_are_held_out_together(self, tiny, fruit):
         images, grade = fruit
         copies, labels = np.concatenate([images[:30]] * 2), np.concatenate([grade[:30]] * 2)
@@ -216,6 +229,12 @@ class TestEmbedding:
 
         assert share_found(1.0) > share_found(0.0) + 0.2
 
+    def test_a_fitted_network_stays_where_it_was_trained(self, tiny, fruit):
+        network = OrdinalNetwork(steps=2).fit(*fruit)
+        expected = network.predict_from_outputs(fruit[0])
+        network.set_params(device="cuda")  # of the next fit
+        np.testing.assert_array_equal(network.predict_from_outputs(fruit[0]), expected)
+
     def test_no_pictures(self, tiny, fruit):
         network = OrdinalNetwork(steps=2).fit(*fruit)
         assert network.transform([]).shape == (0, network.features_.shape[1])
@@ -258,6 +277,11 @@ class TestTime:
         monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 5.0)
         assert [len(losses) for losses in OrdinalNetwork(**options).fit(*fruit).losses_] == [5, 5, 5]
 
+    def test_it_is_measured_before_pictures_are_read(self, tiny, fruit):
+        stages = []
+        OrdinalNetwork(n_folds=1, steps=2, progress=lambda stage, *_: stages.append(stage.split()[0])).fit(*fruit)
+        assert list(dict.fromkeys(stages)) == ["measuring", "reading", "training"]
+
     def test_the_time_of_a_step_is_measured_without_training(self, tiny, fruit):
         limited, free = (OrdinalNetwork(steps=3, minutes=minutes).fit(*fruit) for minutes in (10, None))
         assert limited.losses_ == free.losses_
@@ -271,6 +295,41 @@ def stop_at(step):
             raise Stop
 
     return stop
+
+
+class TestLength:
+    def test_epochs_are_passes_over_the_pictures_within_limits(self, tiny, fruit, monkeypatch):
+        monkeypatch.setattr(network_module, "_MIN_STEPS", 2)
+        monkeypatch.setattr(network_module, "_MAX_STEPS", 6)
+        for epochs, steps in ((0.1, 2), (1.5, 3), (9, 6)):  # 80 pictures, 32 a batch
+            network = OrdinalNetwork(n_folds=1, epochs=epochs).fit(*fruit)
+            assert [len(losses) for losses in network.losses_] == [steps]
+        assert len(OrdinalNetwork(n_folds=1, epochs=9, steps=1).fit(*fruit).losses_[0]) == 1
+
+
+class TestAugmentation:
+    def test_none_leaves_pictures_as_they_are_and_strong_varies_more(self, monkeypatch):
+        def variation(strength):
+            noise = torch.rand(1, 3, 40, 40, generator=torch.Generator().manual_seed(0)) * 255
+            pictures = torch.nn.functional.avg_pool2d(noise, 9, 1).repeat(50, 1, 1, 1)
+            varied = augment(pictures, PREPROCESSING, torch.Generator().manual_seed(0), flip=False, strength=strength)
+            return float((varied - varied.mean(0)).square().mean())
+
+        variations = [variation(AUGMENTATIONS[name]) for name in ("none", "light", "strong")]
+        assert variations[0] < 1e-9
+        assert variations[0] < 2 * variations[1] < variations[2]
+
+    def test_without_one_no_picture_is_mirrored(self):
+        picture = torch.arange(37.0).expand(8, 3, 37, 37) * 6
+        whole = augment(picture, PREPROCESSING, torch.Generator().manual_seed(0), flip=True, strength=0.0)
+        assert (whole.diff(dim=3) > 0).all()
+
+    def test_a_fit_uses_it(self, tiny, fruit):
+        losses = {
+            name: OrdinalNetwork(n_folds=1, steps=2, augmentation=name).fit(*fruit).losses_[0][0]
+            for name in AUGMENTATIONS
+        }
+        assert len(set(losses.values())) == 3
 
 
 class TestResume:
@@ -289,6 +348,42 @@ class TestResume:
         assert continued.losses_ == whole.losses_
         np.testing.assert_array_equal(continued.transform(fruit[0]), whole.transform(fruit[0]))
         assert not folder.exists()
+
+    def test_random_layers_continue_as_without_the_interruption(self, fruit, tmp_path, monkeypatch):
+        def with_dropout(name, image_size=None):
+            backbone = tiny_backbone(name)
+            return replace(backbone, module=torch.nn.Sequential(backbone.module, torch.nn.Dropout(0.5)))
+
+        monkeypatch.setattr("ordrank.deep.network.load_backbone", with_dropout)
+        monkeypatch.setattr("ordrank.deep.training._CHECKPOINT_EVERY", 4)
+        options = {"steps": 10, "n_folds": 1}
+        torch.manual_seed(1)
+        whole = OrdinalNetwork(**options).fit(*fruit)
+        torch.manual_seed(2)
+        assert OrdinalNetwork(**options).fit(*fruit).losses_ == whole.losses_
+        with pytest.raises(Stop):
+            OrdinalNetwork(**options, checkpoints=tmp_path, progress=stop_at(7)).fit(*fruit)
+        continued = OrdinalNetwork(**options, checkpoints=tmp_path).fit(*fruit)
+        assert continued.losses_ == whole.losses_
+        np.testing.assert_array_equal(continued.transform(fruit[0]), whole.transform(fruit[0]))
+
+    def test_pictures_are_hashed_once(self, tiny, fruit, tmp_path, monkeypatch):
+        sizes, sha256 = [], hashlib.sha256
+
+        class Counted:
+            def __init__(self, data=b""):
+                self.digest = sha256(data)
+
+            def update(self, data):
+                sizes.append(memoryview(data).nbytes)
+                self.digest.update(data)
+
+            def hexdigest(self):
+                return self.digest.hexdigest()
+
+        monkeypatch.setattr("ordrank.deep.training.hashlib.sha256", Counted)
+        OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
+        assert sizes.count(80 * 3 * PREPROCESSING.side**2) == 1
 
     def test_a_killed_fit_continues_from_its_checkpoint(self, tiny, fruit, tmp_path):
         folder = tmp_path / "state"
@@ -349,6 +444,15 @@ network.OrdinalNetwork(steps=14, checkpoints={str(folder)!r}, progress=kill).fit
         assert file.read_bytes() == content
 
 
+def failing(error):
+    """Return a function that raises an error."""
+
+    def fail(*args, **options):
+        raise error
+
+    return fail
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("parameters", "sentence"),
@@ -356,6 +460,8 @@ class TestErrors:
             ({"backbone": "alexnet"}, "there is no backbone 'alexnet'; there are efficientnet-lite0"),
             ({"loss": "hinge"}, "loss must be one of 'cmds'"),
             ({"locality": -1}, "locality must be a number at least 0"),
+            ({"augmentation": "wild"}, "augmentation must be one of 'none'"),
+            ({"epochs": 0}, "epochs must be a number above 0"),
             ({"mu": -1}, "mu must be a number at least 0"),
             ({"steps": 0}, "steps must be an integer of at least 1"),
             ({"n_folds": 0}, "n_folds must be an integer of at least 1"),
@@ -399,12 +505,61 @@ class TestErrors:
         with pytest.raises(InputError, match="training diverged before step"):
             OrdinalNetwork(steps=20, backbone_rate=1e30, head_rate=1e30).fit(*fruit)
 
-    def test_too_little_memory_is_named(self, tiny, fruit, monkeypatch):
-        def fail(*args):
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+    @pytest.mark.parametrize(
+        "error",
+        [
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+            RuntimeError("CUDA error: out of memory"),
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"),
+            MemoryError(),
+        ],
+        ids=str,
+    )
+    def test_too_little_memory_is_named(self, tiny, fruit, monkeypatch, error):
+        monkeypatch.setattr("ordrank.deep.training._loss", failing(error))
+        with pytest.raises(InsufficientMemoryError, match=r"memory of this machine.*choose a smaller image size"):
+            OrdinalNetwork(steps=2).fit(*fruit)
 
-        monkeypatch.setattr("ordrank.deep.training._loss", fail)
-        with pytest.raises(InputError, match=r"memory of this machine is too small.*choose a smaller image size"):
+    @pytest.mark.parametrize(
+        "function",
+        [
+            "ordrank.deep.network.load_backbone",
+            "ordrank.deep.initialization.forward",
+            "ordrank.deep.training.copy.deepcopy",
+            "ordrank.deep.network.held_out_outputs",
+            "ordrank.deep.network.relative_weight",
+            "ordrank.deep.network.OrdinalRanker.fit",
+        ],
+    )
+    def test_too_little_memory_is_named_in_every_part_of_a_fit(self, tiny, fruit, monkeypatch, function):
+        monkeypatch.setattr(function, failing(MemoryError()))
+        with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
+            OrdinalNetwork(steps=2).fit(*fruit)
+
+    def test_too_little_memory_for_a_batch_is_named_before_pictures_are_read(self, tiny, fruit, monkeypatch):
+        monkeypatch.setattr("ordrank.deep.training._loss", failing(MemoryError()))
+        monkeypatch.setattr("ordrank.deep.network.read_pictures", failing(AssertionError("read")))
+        with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
+            OrdinalNetwork(steps=2).fit(*fruit)
+
+    def test_too_little_memory_for_new_pictures_is_named(self, tiny, fruit, monkeypatch):
+        network = OrdinalNetwork(steps=2).fit(*fruit)
+        monkeypatch.setattr("ordrank.deep.embedding.forward", failing(MemoryError()))
+        for method in (network.transform, network.predict, network.predict_from_outputs):
+            with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
+                method(fruit[0])
+
+    def test_a_checkpoint_that_does_not_fit_into_memory_is_not_called_damaged(self, tiny, fruit, monkeypatch, tmp_path):
+        with pytest.raises(Stop):
+            OrdinalNetwork(steps=2, checkpoints=tmp_path, progress=stop_at(3)).fit(*fruit)
+        monkeypatch.setattr("torch.load", failing(MemoryError()))
+        with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
+            OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
+
+    def test_other_errors_of_pytorch_are_passed_on(self, tiny, fruit, monkeypatch):
+        monkeypatch.setattr("ordrank.deep.training._loss", failing(RuntimeError("CUDA error: illegal address")))
+        with pytest.raises(RuntimeError, match="illegal address"):
             OrdinalNetwork(steps=2).fit(*fruit)
 
 
@@ -439,3 +594,31 @@ def test_networks_of_timm_can_be_trained(fruit, tmp_path):
     features = network.fit(fruit[0][:10], [0, 1, 2, 3, 4] * 2).transform(fruit[0][:2])
     assert features.shape == (2, 3 + backbone.dim)
     assert_same_outputs(network, tmp_path, fruit[0][:2])
+
+
+def test_an_image_size_that_a_network_does_not_take_is_named(fruit, tmp_path):
+    from tests.features.timm_checkpoints import write_timm_checkpoint
+
+    name = write_timm_checkpoint(tmp_path, model="vit_tiny_patch16_224")
+    with pytest.raises(InputError, match=r"takes no pictures of 64 × 64 pixels; it was trained on 224 × 224: leave"):
+        OrdinalNetwork(name, image_size=64).fit(fruit[0][:10], [0, 1, 2, 3, 4] * 2)
+    assert backbones.load_backbone(name, 224).preprocessing.size == 224
+
+
+@pytest.mark.parametrize("shape", [(60, 140, 3), (140, 60, 3)], ids=["wide", "tall"])
+@pytest.mark.parametrize("resize", ["crop", "stretch"])
+def test_a_picture_without_variation_is_what_the_network_sees_at_prediction(monkeypatch, shape, resize):
+    from PIL import Image
+    from scipy.ndimage import gaussian_filter
+
+    for name in ("_ZOOM", "_ROTATION", "_SHIFT", "_LIGHT"):
+        monkeypatch.setattr(f"ordrank.deep.images.{name}", 0.0)
+    noise = np.random.default_rng(0).normal(size=shape)
+    smooth = gaussian_filter(noise, (12, 12, 0))
+    pixels = np.clip(128 + 50 * smooth / smooth.std(), 0, 255).astype(np.uint8)
+    preprocessing = replace(PREPROCESSING, resize=resize)
+    square = torch.zeros((1, 3, preprocessing.side, preprocessing.side), dtype=torch.uint8)
+    read_pictures([pixels], replace(tiny_backbone("tiny"), preprocessing=preprocessing), square, no_progress)
+    trained_on = augment(square, preprocessing, torch.Generator(), flip=False).numpy()
+    predicted = preprocessing.apply(Image.fromarray(pixels))
+    assert np.abs(trained_on - predicted).mean() < 0.05 * predicted.std()

@@ -32,17 +32,17 @@ def define_missing_operators(torch: Any) -> None:
     torch.ordrank_test_library = library  # definitions live as long as this object
 
 
-def write_timm_checkpoint(directory: Path, *, suffix: str = ".safetensors", **options: Any) -> str:
+def write_timm_checkpoint(directory: Path, *, model: str = MODEL, suffix: str = ".safetensors", **options: Any) -> str:
     """Write a small network; return the name of its features."""
     timm = import_timm()
     import torch
     from safetensors.torch import save_file
 
     torch.manual_seed(0)
-    weights = timm.create_model(MODEL, **options).state_dict()
+    weights = timm.create_model(model, **options).state_dict()
     file = directory / f"net{suffix}"
     if suffix == ".safetensors":
         save_file(weights, file)
     else:
         torch.save(weights, file)
-    return f"timm:{MODEL}@{file}"
+    return f"timm:{model}@{file}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ordrank import OrdinalRanker, metrics
 from ordrank._protocols import FloatArray, Progress, Ranking, no_progress
+from ordrank.errors import InsufficientMemoryError
 from ordrank_experiments.datasets import PhotoFiles
 from ordrank_experiments.photo_splits import SEED, PhotoSplit, limit_training, split_photos
 from ordrank_experiments.scores import grade_scores
@@ -130,14 +131,19 @@ def run_fit(
     """Fit on the training pictures of a split and score every method on its test pictures.
 
     Data that a method cannot be fitted to, or estimates that are not finite, become the ``failure`` of its scores.
+    Raise InsufficientMemoryError if the memory does not suffice: another program may need less of it later.
     """
+    from ordrank.deep.training import memory_errors
+
     split = limit_training(split_photos(photos, fit.rule, fit.repeat, seed), training.max_train, fit.repeat, seed)
     fields: dict[str, Any] = {"data": fit.data, "rule": fit.rule, "repeat": fit.repeat}
     fields |= {"n_train": len(split.train), "n_test": len(split.test)}
     try:
-        with warnings.catch_warnings():
+        with memory_errors(training.device), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # grades of few samples
             found = _score(fit, photos, split, training, seed + fit.repeat, progress)
+    except InsufficientMemoryError:
+        raise
     except ValueError as error:
         failure = f"failed with {type(error).__name__}: {error}"
         return [PhotoScore(**fields, method=method, failure=failure) for method in fit.methods]

@@ -183,6 +183,7 @@ def _create_ungraded(images: Path | None, out: Path, unused: list[str], *, as_js
         "ordrank finetune collection",
         "ordrank finetune collection --device cuda --backbone efficientnet-lite2",
         "ordrank finetune collection --minutes 10 --image-size 160",
+        "ordrank finetune collection --select",
         "ordrank finetune collection --undo",
     )
 )
@@ -203,6 +204,10 @@ def finetune(
     flip: Annotated[
         bool, typer.Option("--flip/--no-flip", help="Whether a mirrored picture has the same grade.")
     ] = True,
+    select: Annotated[
+        bool,
+        typer.Option("--select", help="Choose loss, augmentation and length by the error on held-out pictures first."),
+    ] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Return to the features before, and train the model on them.")
     ] = False,
@@ -228,6 +233,7 @@ def finetune(
                     minutes=minutes,
                     image_size=image_size,
                     flip=flip,
+                    select=select,
                     n_jobs=jobs,
                     progress=progress,
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from rich.table import Table
@@ -67,10 +68,21 @@ def show_finetune(screen: Screen, collection: str, report: FinetuneReport) -> No
             "network": f"{report.network or 'deleted'}, trained on {pluralize(report.pictures, 'picture')}",
             "trained": f"{pluralize(report.networks, 'network')}, all but this one without a part of the pictures, to "
             f"measure the error; {report.steps} batches each, in {format_duration(report.seconds)}",
+            **_selected(report.selection),
         }
     )
     if report.adopted:
         screen.print(f"`ordrank finetune {collection} --undo` returns to {report.undone_to}")
+
+
+def _selected(selection: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the parameters that were chosen, and their error beside that of the default."""
+    if not selection:
+        return {}
+    best = min(selection, key=itemgetter("error"))  # the first of equal ones
+    chosen = ", ".join(f"{name} {value}" for name, value in best["parameters"].items())
+    errors = f"{best['error']:.3g} on pictures held out for it, {selection[0]['error']:.3g} with the defaults"
+    return {"chosen": f"{chosen} of {len(selection)} candidates: error {errors}"}
 
 
 def feature_facts(choice: FeatureChoice | None) -> dict[str, str]:

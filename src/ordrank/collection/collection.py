@@ -260,7 +260,8 @@ class Collection:
         Needs the extra ``deep``. Pictures that are trained on keep outputs of a network that has not seen them, so
         that estimates and errors are those of new pictures. Another call with the same options continues one that was
         interrupted. ``backbone``, ``device``, ``minutes``, ``image_size`` and ``flip`` are those of
-        :class:`ordrank.OrdinalNetwork`; ``n_jobs`` and ``progress`` those of :meth:`fit`.
+        :class:`ordrank.OrdinalNetwork`; ``n_jobs`` and ``progress`` those of :meth:`fit`. With ``select``, loss,
+        augmentation and length are chosen by the error on graded pictures that are held out.
         """
         from ordrank.collection.finetune import finetune_collection
 

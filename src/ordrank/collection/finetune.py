@@ -61,6 +61,7 @@ class FinetuneOptions(TypedDict, total=False):
     minutes: float | None
     image_size: int | None
     flip: bool
+    select: bool
     n_jobs: int
     progress: Progress
 
@@ -74,6 +75,7 @@ class _Settings:
     minutes: float | None
     image_size: int | None
     flip: bool
+    select: bool
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def finetune_collection(
     minutes: float | None = None,
     image_size: int | None = None,
     flip: bool = True,
+    select: bool = False,
     n_jobs: int = -1,
     progress: Progress = no_progress,
 ) -> FinetuneReport:
@@ -112,16 +115,18 @@ def finetune_collection(
     try:
         from ordrank.deep import OrdinalNetwork
         from ordrank.deep.checkpoints import Checkpoints
+        from ordrank.deep.selection import CANDIDATES
     except ImportError as error:
         raise InputError(str(error)) from None
-    settings, begin = _Settings(backbone, device, minutes, image_size, flip), time.perf_counter()
+    settings, begin = _Settings(backbone, device, minutes, image_size, flip, select), time.perf_counter()
     with read_store(directory) as store:
         if store.header.model is None:
             raise untrained(directory)
         header, rows = store.header, store.rows()
     extractor_of(directory, header)  # the features that stand beside the outputs of the network can be computed
     with _work_folder(directory) as work:
-        network = OrdinalNetwork(**asdict(settings), checkpoints=work, progress=progress)
+        options = asdict(settings) | {"select": CANDIDATES if select else None}
+        network = OrdinalNetwork(**options, checkpoints=work, progress=progress)
         network.check_export()  # before hours of training, and before another run is forgotten
         _check_files(directory, rows, progress)
         checkpoints = Checkpoints(work, network.n_networks)
@@ -204,6 +209,7 @@ def _adopt_if_better(
             networks=len(network.losses_),
             steps=len(network.losses_[0]),
             seconds=time.perf_counter() - begin,
+            selection=tuple(network.selection_),
         )
 
 
@@ -303,6 +309,7 @@ def _card(network: OrdinalNetwork, samples: Sequence[_Sample]) -> dict[str, Any]
         "steps": len(network.losses_[0]),
         "batch_size": network.batch_size,
         "image_size": network.image_size,
+        **network.best_params_,
         "ordrank": __version__,
     }
 

@@ -142,6 +142,8 @@ class FinetuneReport:
         Graded pictures, networks that were trained on them, and batches of each.
     seconds : float
         Of the whole run; after an interrupt, of the last part.
+    selection : tuple of dict
+        ``parameters`` and ``error`` of the candidates that were chosen from, the default first.
     """
 
     adopted: bool
@@ -154,6 +156,7 @@ class FinetuneReport:
     networks: int
     steps: int
     seconds: float
+    selection: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 from torch import nn
 
 from ordrank.errors import InputError
+from ordrank.features._runtimes import forward
 from ordrank.features.efficientnet_module import load_module
 from ordrank.features.preprocessing import Preprocessing
 from ordrank.features.pretrained import PRETRAINED, read_weights
@@ -44,4 +46,17 @@ def load_backbone(name: str, image_size: int | None = None) -> Backbone:
         raise InputError(f"there is no backbone {name!r}; there are {known}")
     if image_size is None:
         return found
+    _check_size(name, found, image_size)
     return replace(found, preprocessing=replace(found.preprocessing, size=image_size))
+
+
+def _check_size(name: str, backbone: Backbone, size: int) -> None:
+    """Raise InputError if a network takes no pictures of a size: many transformers take those of one size only."""
+    try:
+        forward(backbone.module.eval(), np.zeros((1, 3, size, size), dtype=np.float32))
+    except (AssertionError, RuntimeError, ValueError) as error:
+        own = backbone.preprocessing.size
+        raise InputError(
+            f"{name} takes no pictures of {size} × {size} pixels; it was trained on {own} × {own}: leave the image "
+            "size out, or choose another network"
+        ) from error

@@ -29,6 +29,10 @@ class Checkpoints:
         """Return the file of a network."""
         return None if self._directory is None else self._directory / f"network-{number}.pt"
 
+    def candidate(self, number: int) -> Path | None:
+        """Return the folder of a network among whose parameters is chosen."""
+        return None if self._directory is None else self._directory / f"candidate-{number}"
+
     def read_steps(self, minutes: float) -> int | None:
         """Return the number of steps that an interrupted fit chose for this limit."""
         if self._directory is None:
@@ -51,10 +55,17 @@ class Checkpoints:
         for name in (_PLAN, *(f"network-{number}.pt" for number in range(self._n_networks))):
             for file in (self._directory / name, *self._directory.glob(f".{name}.*")):  # also of interrupted writes
                 file.unlink(missing_ok=True)
+        for folder in self._candidates():
+            Checkpoints(folder, 1).delete()
         with suppress(OSError):  # other files
             self._directory.rmdir()
 
     def exist(self) -> bool:
         """Return whether a network, or a part of its training, is there to continue with."""
         files = map(self.file, range(self._n_networks))
-        return any(file is not None and file.exists() for file in files)
+        return any(file is not None and file.exists() for file in files) or any(
+            Checkpoints(folder, 1).exist() for folder in self._candidates()
+        )
+
+    def _candidates(self) -> list[Path]:
+        return [] if self._directory is None else sorted(self._directory.glob("candidate-[0-9]*"))

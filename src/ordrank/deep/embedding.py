@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -46,6 +47,13 @@ class NetworkEmbedding:
         layer = self.model.layer
         modules = [(self.model, layer.out_features), (self.pretrained, layer.in_features)]
         return self.combine(*extract(modules, images, self.preprocessing))
+
+    def decode(self, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the label (n,) that the network estimates from its outputs (n, s)."""
+        with torch.inference_mode():
+            estimates = self.model.loss.decode(torch.from_numpy(outputs).to(self.model.mean.device))
+        values: NDArray[np.float32] = estimates.cpu().numpy()
+        return values
 
     def combine(self, outputs: NDArray[np.floating], features: NDArray[np.floating]) -> NDArray[np.float32]:
         """Return the embedding (n, s + dim) of outputs (n, s) and pretrained features (n, dim)."""

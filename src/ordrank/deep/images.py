@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _CHUNK = 64
-# Ranges of the random variations: small enough to leave a grade as it is.
+# Ranges of the random variations: small enough to leave a grade as it is. Those of an augmentation are this many times
+# as large.
+AUGMENTATIONS = {"none": 0.0, "light": 1.0, "strong": 2.0}
 _ZOOM = 0.15
 _ROTATION = math.radians(12)
 _SHIFT = 0.06
@@ -69,30 +71,29 @@ def _read_picture(position: int, image: Any, side: int) -> Image:
     return Image.fromarray(array)
 
 
-def whole_picture(picture: Image, preprocessing: Preprocessing) -> NDArray[np.uint8]:
-    """Return a picture resized to a square without losing its margins, (side, side, 3)."""
-    from PIL.Image import Resampling
-
-    side, interpolation = preprocessing.side, Resampling[preprocessing.interpolation.upper()]
-    return np.asarray(picture.resize((side, side), interpolation))
-
-
 def augment(
-    pictures: Tensor, preprocessing: Preprocessing, generator: torch.Generator, *, flip: bool, n_alike: int = 1
+    pictures: Tensor,
+    preprocessing: Preprocessing,
+    generator: torch.Generator,
+    *,
+    flip: bool,
+    strength: float = 1.0,
+    n_alike: int = 1,
 ) -> Tensor:
-    """Return random variations of whole pictures (n, 3, side, side), normalised, (n, 3, size, size).
+    """Return random variations of pictures (n, 3, side, side), normalised, (n, 3, size, size).
 
-    They are zoomed, turned, shifted, mirrored if ``flip``, and changed in brightness and contrast, on their device.
-    Each n / ``n_alike`` pictures in a row are varied as those before them.
+    ``pictures`` have margins around what the network sees of them without a variation. They are zoomed, turned,
+    shifted, mirrored if ``flip``, and changed in brightness and contrast, on their device; not at all if ``strength``
+    is 0. Each n / ``n_alike`` pictures in a row are varied as those before them.
     """
     n = len(pictures)
-    reach = torch.tensor([_ZOOM, _ROTATION, _SHIFT, _SHIFT, _LIGHT, _LIGHT, 1.0])
+    reach = strength * torch.tensor([_ZOOM, _ROTATION, _SHIFT, _SHIFT, _LIGHT, _LIGHT, 1.0])
     drawn = (2 * reach * (torch.rand(n // n_alike, len(reach), generator=generator) - 0.5)).repeat(n_alike, 1)
     if pictures.is_cuda:
         drawn = drawn.pin_memory().to(pictures.device, non_blocking=True)
     zoom, angle, right, down, contrast, brightness, side = drawn.T
     zoom = preprocessing.crop_fraction * (1 + zoom)
-    mirror = torch.where(side > 0, 1.0, -1.0) if flip else torch.ones_like(side)
+    mirror = torch.where(side < 0, -1.0, 1.0) if flip else torch.ones_like(side)
     rows = [
         torch.stack([zoom * mirror * angle.cos(), -zoom * angle.sin(), right], 1),
         torch.stack([zoom * mirror * angle.sin(), zoom * angle.cos(), down], 1),

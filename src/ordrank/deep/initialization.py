@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ordrank._protocols import FloatArray, IntArray, Progress
 from ordrank.deep.backbones import Backbone
 from ordrank.deep.embedding import extract
-from ordrank.deep.images import Images, read_chunks, whole_picture
+from ordrank.deep.images import Images, read_chunks
 from ordrank.deep.training import Model
 from ordrank.errors import NeighborsCappedWarning
 from ordrank.features._runtimes import forward
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 _RIDGES = np.logspace(-4, 2, 13)  # of features whose mean square norm is 1
 
 
-def read_pictures(images: Images, backbone: Backbone, device: str, progress: Progress) -> tuple[Tensor, FloatArray]:
-    """Return pictures (n, 3, side, side) in uint8 on the device, and their pretrained features (n, dim)."""
+def read_pictures(images: Images, backbone: Backbone, pictures: Tensor, progress: Progress) -> FloatArray:
+    """Write pictures to a tensor of uint8 (n, 3, side, side), and return their pretrained features (n, dim)."""
     preprocessing, n, done = backbone.preprocessing, len(images), 0
     features = np.empty((n, backbone.dim))
-    pictures = torch.empty((n, 3, preprocessing.side, preprocessing.side), dtype=torch.uint8, device=device)
 
     def convert(picture: Image) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        return whole_picture(picture, preprocessing), preprocessing.apply(picture)
+        return preprocessing.square(picture, preprocessing.side, 1.0), preprocessing.apply(picture)
 
+    progress("reading pictures", 0, n)
     for chunk in read_chunks(images, preprocessing.side, convert):
         rows = slice(done, done + len(chunk))
         squares, prepared = zip(*chunk, strict=True)
-        pictures[rows] = torch.from_numpy(np.stack(squares)).to(device).permute(0, 3, 1, 2)
+        pictures[rows] = torch.from_numpy(np.stack(squares)).to(pictures.device).permute(0, 3, 1, 2)
         features[rows] = forward(backbone.module, np.concatenate(prepared))
         done += len(chunk)
         progress("reading pictures", done, n)
-    return pictures, features
+    return features
 
 
 def unfitted_model(backbone: Backbone, loss: Any, frozen: FloatArray) -> Model:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
-from ordrank._protocols import FloatArray
+from ordrank._protocols import FloatArray, IntArray
 from ordrank.errors import InputError
 from ordrank.geometry import embed_labels
 
@@ -45,7 +45,9 @@ class CoralLoss(nn.Module):
         m = len(labels)
         self.register_buffer("labels", torch.tensor(labels, dtype=torch.float32))
         self.register_buffer("targets", torch.linspace(-1, 1, m)[:, None] * np.log(m))
-        above = [(label_index > k).mean() for k in range(m - 1)]
+        # A label that none of these samples has is less likely than one of them, not impossible.
+        least = 0.5 / len(label_index)
+        above = np.clip([(label_index > k).mean() for k in range(m - 1)], least, 1 - least)
         self.biases = nn.Parameter(torch.tensor(np.log(above) - np.log1p(np.negative(above)), dtype=torch.float32))
 
     def forward(self, outputs: Tensor, label_index: Tensor, features: Tensor) -> Tensor:
@@ -124,7 +126,9 @@ def local_loss(features: Tensor, neighbors: Tensor, distances: Tensor, unit: flo
 LOSSES = ("cmds", "regression", "coral", "cross-entropy", "rank-n-contrast")
 
 
-def make_loss(name: str, labels: FloatArray, label_index: FloatArray) -> PositionLoss | CoralLoss | CrossEntropyLoss:
+def make_loss(
+    name: str, labels: FloatArray, label_index: FloatArray, rows: IntArray | None = None
+) -> PositionLoss | CoralLoss | CrossEntropyLoss:
     """Return a loss by its name.
 
     ``cmds`` are the positions of the paper, from distances |a - b| + 1 in units of the standard deviation of the
@@ -137,7 +141,10 @@ def make_loss(name: str, labels: FloatArray, label_index: FloatArray) -> Positio
     labels : ndarray of shape (m,)
         Distinct labels, ascending.
     label_index : ndarray of shape (n,)
-        Of the training samples.
+        Of the training samples. How often each label occurs determines the positions, which are the same for networks
+        that are trained on other parts: otherwise their outputs could not be compared.
+    rows : ndarray of int, optional
+        Those that a network is trained on, from whose frequencies it starts; by default all.
     """
     counts = np.bincount(label_index.astype(int), minlength=len(labels)).astype(float)
     standard = labels - np.average(labels, weights=counts)
@@ -149,7 +156,7 @@ def make_loss(name: str, labels: FloatArray, label_index: FloatArray) -> Positio
     if name == "rank-n-contrast":
         return RankNContrastLoss(labels, standard[:, None])
     if name == "coral":
-        return CoralLoss(labels, label_index)
+        return CoralLoss(labels, label_index if rows is None else label_index[rows])
     if name == "cross-entropy":
         return CrossEntropyLoss(labels)
     raise InputError(f"there is no loss {name!r}; there are {', '.join(LOSSES)}")

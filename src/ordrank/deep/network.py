@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -21,21 +22,24 @@ from ordrank._protocols import FloatArray, GradedPictures, IntArray, Progress, n
 from ordrank.deep.backbones import Backbone, load_backbone
 from ordrank.deep.checkpoints import Checkpoints
 from ordrank.deep.embedding import NetworkEmbedding, held_out_outputs, relative_weight
-from ordrank.deep.images import Images
+from ordrank.deep.images import AUGMENTATIONS, Images
 from ordrank.deep.initialization import neighbor_table, read_pictures, second_stage, unfitted_model, with_ridge_layer
 from ordrank.deep.losses import LOSSES, make_loss
+from ordrank.deep.samples import check_labels, split_folds
+from ordrank.deep.selection import minutes_each, score_candidates
 from ordrank.deep.training import (
     TIMED_STEPS,
     Model,
     Schedule,
     TrainingSet,
+    digest_of,
     memory_errors,
     seconds_per_step,
     train,
 )
 from ordrank.errors import InputError
-from ordrank.estimators._labels import OrdinalLabels, encode_labels, ordinal_labels
-from ordrank.estimators._validation import check_choice, check_flag, check_groups, check_integer, check_number
+from ordrank.estimators._labels import OrdinalLabels
+from ordrank.estimators._validation import check_choice, check_flag, check_integer, check_number
 from ordrank.estimators.ranker import OrdinalRanker
 from ordrank.features._runtimes import check_torch_device
 from ordrank.features.onnx_graph import write_graph
@@ -43,8 +47,16 @@ from ordrank.features.preprocessing import Preprocessing
 
 # With 27 passes instead of 13 held-out errors were 7 % (FG-NET), 3 % (UTKFace) and 2 % (coffee-leaf) lower, on one
 # development split of each; a run takes twice as long.
-_MIN_STEPS, _MAX_STEPS, _EPOCHS = 100, 1250, 20
-_MIN_IMAGES = 10
+_EPOCHS = 20
+_MIN_STEPS, _MAX_STEPS = 100, 1250
+
+
+@dataclass(frozen=True)
+class _Trained:
+    embedding: NetworkEmbedding
+    losses: list[list[float]]
+    outputs: NDArray[np.float32]
+    features: NDArray[np.float32]
 
 
 class OrdinalNetwork(TransformerMixin, BaseEstimator):
@@ -78,8 +90,10 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         Target neighbours of each picture.
     n_folds : int, default=3
         With one, the ranker is fitted to outputs for pictures that the network has seen: far too sure of itself.
+    epochs : float, default=20
+        Passes of each network over the pictures, but at least 100 and at most 1250 batches.
     steps : int, optional
-        Batches of each network; by default 20 passes over the pictures, at least 100 and at most 1250 batches.
+        Batches of each network, in place of ``epochs``.
     minutes : float, optional
         Limit of the time that the training takes, about: with a smaller number of steps if need be.
     batch_size : int, default=32
@@ -87,8 +101,14 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         Highest learning rates of the pretrained network and of the linear map.
     image_size : int, optional
         Side of the pictures for the network; by default that of its pretraining.
+    augmentation : {"none", "light", "strong"}, default="light"
+        How far pictures are varied at random in training: zoomed, turned, shifted, mirrored and changed in brightness.
     flip : bool, default=True
         Whether a mirrored picture has the same label.
+    select : dict or list of dict, optional
+        Values of ``loss``, ``augmentation``, ``epochs`` and others to choose from, as for scikit-learn's
+        ParameterGrid. Each candidate is trained on three quarters of the pictures (whole groups); the one with the
+        lowest mean absolute error of its outputs on the others is used, in doubt the parameters of the network.
     device : {"cpu", "cuda"}, default="cpu"
     random_state : int, default=0
         The same number gives the same network on the same machine.
@@ -109,6 +129,10 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         The map; frozen.
     losses_ : list of list of float
         Of each batch of each network; the last is the one that is used.
+    selection_ : list of dict
+        ``parameters`` and ``error`` of each candidate of ``select``, first those of the network.
+    best_params_ : dict
+        The parameters that were chosen; empty without ``select``.
 
     References
     ----------
@@ -131,13 +155,16 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         locality: float = 0.5,
         n_neighbors: int = 5,
         n_folds: int = 3,
+        epochs: float = _EPOCHS,
         steps: int | None = None,
         minutes: float | None = None,
         batch_size: int = 32,
         backbone_rate: float = 3e-4,
         head_rate: float = 1e-3,
         image_size: int | None = None,
+        augmentation: str = "light",
         flip: bool = True,
+        select: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
         device: str = "cpu",
         random_state: int = 0,
         checkpoints: str | Path | None = None,
@@ -149,13 +176,16 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         self.locality = locality
         self.n_neighbors = n_neighbors
         self.n_folds = n_folds
+        self.epochs = epochs
         self.steps = steps
         self.minutes = minutes
         self.batch_size = batch_size
         self.backbone_rate = backbone_rate
         self.head_rate = head_rate
         self.image_size = image_size
+        self.augmentation = augmentation
         self.flip = flip
+        self.select = select
         self.device = device
         self.random_state = random_state
         self.checkpoints = checkpoints
@@ -187,7 +217,8 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
             unlabeled = found.ungraded if unlabeled is None else unlabeled
         checkpoints = self.fit_networks(images, y, groups)
         extra = None if unlabeled is None or len(unlabeled) == 0 else self.transform(unlabeled)
-        self.ranker_ = OrdinalRanker().fit(self.features_, y, extra, groups)
+        with memory_errors(self.device):
+            self.ranker_ = OrdinalRanker().fit(self.features_, y, extra, groups)
         checkpoints.delete()
         return self
 
@@ -199,25 +230,53 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         Checkpoints
             Of the complete networks, until they are deleted: another call with the same arguments trains nothing.
         """
-        self._check_parameters()
-        labels, parts = self._check_samples(images, y, groups)
-        backbone = load_backbone(self.backbone, self.image_size)
-        checkpoints = Checkpoints(self.checkpoints, self.n_networks)
+        self.check_parameters()
+        labels = check_labels(images, y)
+        parts = split_folds(labels, groups, self.n_folds, self.random_state)
+        network, self.selection_, self.best_params_ = self, [], {}
+        if self.select is not None:
+            self.selection_ = score_candidates(self, images, labels, groups)
+            best = min(self.selection_, key=itemgetter("error"))  # the first of equal ones
+            self.best_params_ = best["parameters"]
+            each = minutes_each(self, len(self.selection_))
+            minutes = None if each is None else each * self.n_networks
+            network = self.variant(**self.best_params_, select=None, minutes=minutes)
+        trained = network._train_all(images, labels, parts)
+        self.embedding_, self.losses_ = trained.embedding, trained.losses
+        self.outputs_, self.features_, self._labels = trained.outputs, trained.features, labels
+        return self.checkpoint_files
+
+    def _train_all(self, images: Images, labels: OrdinalLabels, parts: Sequence[tuple[IntArray, IntArray]]) -> _Trained:
+        """Train a network on each part, and map the pictures."""
         with memory_errors(self.device):
+            backbone = load_backbone(self.backbone, self.image_size)
             backbone.module.eval().to(self.device, memory_format=torch.channels_last)
-            pictures, frozen = read_pictures(images, backbone, self.device, self.progress)
-            starts = self._starts(backbone, pictures, frozen, labels, parts)
-            losses = self._train(starts, backbone.preprocessing, checkpoints)
+            preprocessing = backbone.preprocessing
+            side, index = preprocessing.side, torch.from_numpy(labels.index).to(self.device)
+            pictures = torch.zeros((len(images), 3, side, side), dtype=torch.uint8, device=self.device)
+            # Before the pictures are read, which may take long: here it turns out whether time and memory suffice.
+            seconds = self._seconds_per_step(backbone, pictures, index, labels)
+            schedule = self._schedule(self._choose_steps(len(images), seconds))
+            frozen = read_pictures(images, backbone, pictures, self.progress)
+            starts = self._starts(backbone, pictures, index, frozen, labels, parts)
+            losses = self._train(starts, preprocessing, schedule, seconds)
             models: Sequence[Model] = [model for model, _ in starts]
             if self.loss == "rank-n-contrast":
-                models = second_stage(models, images, labels.index, backbone.preprocessing, parts)
-            outputs = held_out_outputs(models, images, backbone.preprocessing, parts)
-        weight = self.locality * relative_weight(outputs, frozen)
-        tuned = models[-1].requires_grad_(False)
-        self.embedding_ = NetworkEmbedding(tuned, backbone.module, backbone.preprocessing, weight)
-        self.features_ = self.embedding_.combine(outputs, frozen)
-        self._labels, self.losses_, self.outputs_ = labels, losses, outputs
-        return checkpoints
+                models = second_stage(models, images, labels.index, preprocessing, parts)
+            outputs = held_out_outputs(models, images, preprocessing, parts)
+            weight = self.locality * relative_weight(outputs, frozen)
+            tuned = models[-1].requires_grad_(False)
+            embedding = NetworkEmbedding(tuned, backbone.module, preprocessing, weight)
+            return _Trained(embedding, losses, outputs, embedding.combine(outputs, frozen))
+
+    def variant(self, **parameters: Any) -> Self:
+        """Return an unfitted network with other parameters."""
+        return type(self)(**{**self.get_params(deep=False), **parameters})
+
+    @property
+    def checkpoint_files(self) -> Checkpoints:
+        """Files from which an interrupted fit continues."""
+        return Checkpoints(self.checkpoints, self.n_networks)
 
     @property
     def n_networks(self) -> int:
@@ -228,14 +287,15 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         """Raise InputError if the backbone cannot be written in the ONNX format, before it is trained for long."""
         from ordrank.deep.onnx_export import export_backbone
 
-        self._check_parameters()
+        self.check_parameters()
         backbone = load_backbone(self.backbone, self.image_size)
         export_backbone(self.backbone, backbone.module, backbone.preprocessing)
 
     def transform(self, images: Images) -> NDArray[np.float32]:
         """Return mapped pictures, float32 (n, s + dim): outputs of the network, then pretrained features."""
         check_is_fitted(self, "embedding_")
-        return self.embedding_.transform(images)
+        with memory_errors(self.device):
+            return self.embedding_.transform(images)
 
     def predict(self, images: Images) -> NDArray[Any]:
         """Return the estimated label of each picture, (n,): the median of its distribution."""
@@ -252,9 +312,8 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
     def predict_from_outputs(self, images: Images) -> NDArray[Any]:
         """Return the estimates of the network's own outputs, (n,)."""
         check_is_fitted(self, "embedding_")
-        outputs = torch.from_numpy(self.embedding_.outputs(images)).to(self.device)
-        with torch.inference_mode():
-            values = self.embedding_.model.loss.decode(outputs).cpu().numpy()
+        with memory_errors(self.device):
+            values = self.embedding_.decode(self.embedding_.outputs(images))
         return self._labels.decode(values.astype(np.float64))
 
     def outputs_to_onnx(self, metadata: dict[str, str] | None = None) -> bytes:
@@ -292,13 +351,16 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "ranker_")
         return self.ranker_
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Raise InputError if a parameter is wrong."""
         check_choice("loss", self.loss, LOSSES)
+        check_choice("augmentation", self.augmentation, AUGMENTATIONS)
         check_choice("device", self.device, ("cpu", "cuda"))
         check_number("mu", self.mu, at_least=0)
         check_number("locality", self.locality, at_least=0)
         check_number("backbone_rate", self.backbone_rate, at_least=0)
         check_number("head_rate", self.head_rate, above=0)
+        check_number("epochs", self.epochs, above=0)
         if self.minutes is not None:
             check_number("minutes", self.minutes, above=0)
         for name, minimum in {"n_neighbors": 1, "n_folds": 1, "batch_size": 2, "random_state": 0}.items():
@@ -309,53 +371,42 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         check_flag("flip", self.flip)
         check_torch_device(self.device)
 
-    def _check_samples(
-        self, images: Images, y: ArrayLike | None, groups: ArrayLike | None
-    ) -> tuple[OrdinalLabels, list[tuple[IntArray, IntArray]]]:
-        """Return the labels, and the training and held-out pictures of each network, the last of all pictures."""
-        labels = _check_labels(images, y)
-        if len(images) < _MIN_IMAGES:
-            raise InputError(f"{len(images)} graded images are too few to train a network: {_MIN_IMAGES} are the least")
-        rows = np.arange(len(images))
-        together = rows if groups is None else check_groups(groups, rows)
-        if self.n_folds == 1:
-            return labels, [(rows, rows)]
-        n_units = len(np.unique(together))
-        if n_units < self.n_folds:
-            what = "images" if groups is None else "groups"
-            raise InputError(f"{self.n_folds} folds need at least as many {what}; there are {n_units}")
-        splitter = GroupKFold(self.n_folds, shuffle=True, random_state=self.random_state)
-        folds = list(splitter.split(rows, groups=together))
-        if any(len(np.unique(labels.index[train])) < 2 for train, _ in folds):
-            raise InputError("without one fold the images left have a single label: give more images of other labels")
-        return labels, [*folds, (rows, rows[:0])]
+    def _seconds_per_step(self, backbone: Backbone, pictures: Tensor, index: Tensor, labels: OrdinalLabels) -> float:
+        self.progress("measuring the time of a batch", 0, 0)
+        loss = make_loss(self.loss, labels.distinct, labels.index)
+        model = unfitted_model(backbone, loss, np.zeros((1, backbone.dim)))
+        schedule = self._schedule(TIMED_STEPS)
+        return seconds_per_step(model, pictures, index, backbone.preprocessing, schedule, device=self.device)
 
     def _starts(
         self,
         backbone: Backbone,
         pictures: Tensor,
+        index: Tensor,
         frozen: FloatArray,
         labels: OrdinalLabels,
         parts: Sequence[tuple[IntArray, IntArray]],
     ) -> list[tuple[Model, TrainingSet]]:
         """Return the model before training and the training set of each network."""
-        model = unfitted_model(backbone, make_loss(self.loss, labels.distinct, labels.index), frozen)
-        index, starts = torch.from_numpy(labels.index).to(self.device), []
+        digest = "" if self.checkpoints is None else digest_of(pictures)
+        starts = []
         for rows, _ in parts:
             neighbors, distances = neighbor_table(frozen[rows], labels.index[rows], self.n_neighbors)
             unit = float(distances.mean()) or 1.0
-            data = TrainingSet(pictures, index, rows, neighbors, distances, unit)
+            data = TrainingSet(pictures, index, rows, neighbors, distances, unit, digest)
+            model = unfitted_model(backbone, make_loss(self.loss, labels.distinct, labels.index, rows), frozen)
             starts.append((with_ridge_layer(model, frozen[rows], labels.index[rows]), data))
         return starts
 
     def _schedule(self, steps: int) -> Schedule:
-        rates = (self.backbone_rate, self.head_rate)
-        return Schedule(steps, self.batch_size, *rates, self.mu, self.random_state, self.flip)
+        rates, strength = (self.backbone_rate, self.head_rate), AUGMENTATIONS[self.augmentation]
+        return Schedule(steps, self.batch_size, *rates, self.mu, self.random_state, self.flip, strength)
 
-    def _choose_steps(self, n: int, seconds: float, checkpoints: Checkpoints) -> int:
+    def _choose_steps(self, n: int, seconds: float) -> int:
         """Return the number of steps for n images, fewer if they would take too long; a continued fit keeps its own."""
-        steps = self.steps or int(np.clip(_EPOCHS * n // self.batch_size, _MIN_STEPS, _MAX_STEPS))
+        steps = self.steps or int(np.clip(self.epochs * n // self.batch_size, _MIN_STEPS, _MAX_STEPS))
         if self.minutes is not None:
+            checkpoints = self.checkpoint_files
             affordable = int(60 * self.minutes / (seconds * self.n_networks))
             steps = checkpoints.read_steps(self.minutes) or min(steps, affordable)
             if steps < 1:
@@ -364,13 +415,13 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         return steps
 
     def _train(
-        self, starts: Sequence[tuple[Model, TrainingSet]], preprocessing: Preprocessing, checkpoints: Checkpoints
+        self,
+        starts: Sequence[tuple[Model, TrainingSet]],
+        preprocessing: Preprocessing,
+        schedule: Schedule,
+        seconds: float,
     ) -> list[list[float]]:
         """Train the networks in place, one after the other, and return the losses of each."""
-        self.progress("measuring the time of a batch", 0, 0)
-        model, data = starts[0]
-        seconds = seconds_per_step(model, data, preprocessing, self._schedule(TIMED_STEPS), device=self.device)
-        schedule = self._schedule(self._choose_steps(len(data.pictures), seconds, checkpoints))
         total, losses = schedule.steps * len(starts), []
         duration = format_duration(total * seconds)
         stage = f"training {pluralize(len(starts), 'network')} with {schedule.steps} batches each, about {duration}"
@@ -382,7 +433,7 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
                 preprocessing,
                 schedule,
                 device=self.device,
-                checkpoint=checkpoints.file(number),
+                checkpoint=self.checkpoint_files.file(number),
                 progress=partial(self._report_step, stage, number * schedule.steps, total),
             )
             losses.append(trained)
@@ -390,12 +441,3 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
 
     def _report_step(self, stage: str, before: int, total: int, done: int) -> None:
         self.progress(stage, before + done, total)
-
-
-def _check_labels(images: Images, y: ArrayLike | None) -> OrdinalLabels:
-    values, names = encode_labels(y)
-    if values is None or len(values) != len(images):
-        raise InputError(f"there are {len(images)} images and {0 if values is None else len(values)} labels")
-    if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
-        raise InputError("y holds missing or infinite labels; remove these images")
-    return ordinal_labels(values, names)

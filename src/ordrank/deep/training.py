@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ordrank._io import replace_when_complete
 from ordrank.deep.images import augment
 from ordrank.deep.losses import local_loss
-from ordrank.errors import InputError
+from ordrank.errors import InputError, InsufficientMemoryError
 from ordrank.features.preprocessing import Preprocessing
 
 _WEIGHT_DECAY = 0.05
@@ -30,6 +30,9 @@ _MAX_GRADIENT = 5.0
 _CHECKPOINT_EVERY = 50
 _CHECK_EVERY = 10  # steps between two looks at the loss, for which a GPU has to be waited for
 TIMED_STEPS = 3  # of which the first is not counted
+# PyTorch has no class for most errors of memory, only their texts.
+_MACHINE_FULL = ("can't allocate memory", "DefaultCPUAllocator", "std::bad_alloc")
+_GPU_FULL = ("out of memory", "ALLOC_FAILED")  # of CUDA; of cuBLAS, cuDNN and others
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Schedule:
     mu: float  # weight of the local term
     seed: int
     flip: bool
+    strength: float  # of the augmentation
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class TrainingSet:
         Squared distances to them.
     unit : float
         Their mean.
+    digest : str
+        Of the pictures, for checkpoints; see :func:`digest_of`.
     """
 
     pictures: Tensor
@@ -71,6 +77,7 @@ class TrainingSet:
     neighbors: NDArray[np.int64]
     distances: NDArray[np.float32]
     unit: float
+    digest: str = ""
 
 
 class Model(nn.Module):
@@ -132,9 +139,10 @@ def train(
     losses = state.load(checkpoint) if state is not None and checkpoint is not None and checkpoint.exists() else []
     _train_mode(model)
     recent = list[Tensor]()
+    gpus = [torch.cuda.current_device()] if device == "cuda" else []
     # Deterministic algorithms: the same seed gives the same network.
     deterministic = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
-    with deterministic, warnings.catch_warnings():
+    with deterministic, torch.random.fork_rng(gpus), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The AccumulateGrad node's stream does not match")  # of CUDA graphs
         backbone = record_backbone(model.backbone, batch_shape(data, preprocessing, schedule), device)
         for step in range(len(losses), schedule.steps):
@@ -161,9 +169,18 @@ def train(
 
 
 def seconds_per_step(
-    model: Model, data: TrainingSet, preprocessing: Preprocessing, schedule: Schedule, *, device: str
+    model: Model,
+    pictures: Tensor,
+    label_index: Tensor,
+    preprocessing: Preprocessing,
+    schedule: Schedule,
+    *,
+    device: str,
 ) -> float:
-    """Return the time that a step takes, the least of those of a schedule, on a copy of the model."""
+    """Return the time that a step takes, the least of those of a schedule, on a copy of the model.
+
+    The pictures may be blank: time and memory are those of a training.
+    """
     times = list[float]()
 
     def note_time(done: int) -> None:
@@ -171,6 +188,8 @@ def seconds_per_step(
             torch.cuda.synchronize()
         times.append(time.perf_counter())
 
+    rows = np.arange(len(pictures))
+    data = TrainingSet(pictures, label_index, rows, np.roll(rows, 1)[:, None], np.ones((len(rows), 1), np.float32), 1.0)
     train(copy.deepcopy(model), data, preprocessing, schedule, device=device, progress=note_time)
     return float(np.diff(times).min())
 
@@ -185,15 +204,17 @@ def _finite(losses: Sequence[Tensor], step: int) -> list[float]:
 
 @contextmanager
 def memory_errors(device: str) -> Iterator[None]:
-    """Raise InputError if the memory does not suffice."""
+    """Raise InsufficientMemoryError if the memory does not suffice."""
     try:
         yield
-    except RuntimeError as error:  # of PyTorch on a CPU; torch.OutOfMemoryError, of a GPU, is one too
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        is_of_machine = isinstance(error, MemoryError) or any(text in str(error) for text in _MACHINE_FULL)
+        is_of_gpu = isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in _GPU_FULL)
+        if not is_of_machine and not is_of_gpu:
             raise
-        where = "the GPU" if device == "cuda" else "this machine"
-        raise InputError(
-            f"the memory of {where} is too small to train this network: choose a smaller image size or another network"
+        where = "this machine" if is_of_machine or device == "cpu" else "the GPU"
+        raise InsufficientMemoryError(
+            f"the memory of {where} is too small for this network: choose a smaller image size or another network"
         ) from error
 
 
@@ -262,7 +283,15 @@ def _loss(
     batch = _send(data.rows[np.concatenate([anchors, others])], device)
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     # The pictures of a pair are varied alike: otherwise their distance would be that of the variations.
-    pictures = augment(data.pictures[batch], preprocessing, generator, flip=schedule.flip, n_alike=n_alike)
+    pictures = augment(
+        data.pictures[batch],
+        preprocessing,
+        generator,
+        flip=schedule.flip,
+        strength=schedule.strength,
+        n_alike=n_alike,
+    )
+    torch.manual_seed(int(rng.integers(2**62)))  # of dropout
     features = backbone(pictures.to(memory_format=torch.channels_last)).float()
     loss = model.loss_of(features, data.label_index[batch])
     if schedule.mu and (kept := np.flatnonzero(others != anchors)).size:
@@ -279,14 +308,19 @@ def _send(values: NDArray[Any], device: str) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
 
 
-def _fingerprint(model: Model, data: TrainingSet, schedule: Schedule) -> str:
-    """Return the SHA-256 of all that determines a run but the versions of the libraries."""
-    digest = hashlib.sha256(repr(schedule).encode())
-    digest.update(data.rows.tobytes())
-    for tensor in (*model.state_dict().values(), data.pictures, data.label_index):
+def digest_of(*tensors: Tensor) -> str:
+    """Return the SHA-256 of tensors."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
         digest.update(tensor.cpu().contiguous().numpy())
     return digest.hexdigest()
+
+
+def _fingerprint(model: Model, data: TrainingSet, schedule: Schedule) -> str:
+    """Return a text with all that determines a run but the versions of the libraries."""
+    tensors = digest_of(*model.state_dict().values(), data.label_index, torch.from_numpy(data.rows))
+    return f"{schedule} {tensors} {data.digest}"
 
 
 class _State:
@@ -306,7 +340,10 @@ class _State:
         """Restore the state and return the losses so far; raise InputError if it is that of another run."""
         try:
             # On the CPU: the counters of steps stay there, and the rest is moved to where it belongs.
-            states = torch.load(file, map_location="cpu", weights_only=True)
+            with memory_errors("cpu"):
+                states = torch.load(file, map_location="cpu", weights_only=True)
+        except InsufficientMemoryError:
+            raise
         except Exception as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise InputError(f"{file} cannot be read as a checkpoint: {reason}; delete it to begin anew") from error

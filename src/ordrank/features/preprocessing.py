@@ -47,14 +47,18 @@ class Preprocessing:
 
     def apply(self, picture: Image) -> NDArray[np.float32]:
         """Return an RGB picture as a batch of one, (1, 3, size, size) or (1, size, size, 3)."""
-        from PIL.Image import Resampling
-
-        square = picture.resize((self.size, self.size), Resampling[self.interpolation.upper()], box=self._box(picture))
-        pixels, table = np.asarray(square), self._table()
+        pixels, table = self.square(picture, self.size, self.crop_fraction), self._table()
         values = np.empty((1, 3, self.size, self.size), dtype=np.float32)
         for channel in range(3):
             table[channel].take(pixels[..., channel], out=values[0, channel], mode="clip")  # other modes buffer `out`
         return values if self.layout == "NCHW" else np.ascontiguousarray(np.moveaxis(values, 1, 3))
+
+    def square(self, picture: Image, side: int, fraction: float) -> NDArray[np.uint8]:
+        """Return this fraction of an RGB picture, around its centre, resized to (side, side, 3)."""
+        from PIL.Image import Resampling
+
+        interpolation, box = Resampling[self.interpolation.upper()], self._box(picture, fraction)
+        return np.asarray(picture.resize((side, side), interpolation, box=box))
 
     def _table(self) -> NDArray[np.float32]:
         """Return the normalised values (3, 256) of all pixel values: looking them up is faster than computing them."""
@@ -62,9 +66,9 @@ class Preprocessing:
         levels = np.arange(256, dtype=np.float32) / np.float32(self.scale)
         return np.ascontiguousarray(((levels[:, None] - mean) / std).T)
 
-    def _box(self, picture: Image) -> tuple[float, float, float, float]:
+    def _box(self, picture: Image, fraction: float) -> tuple[float, float, float, float]:
         width, height = picture.size
-        inner = [self.crop_fraction * length for length in picture.size]
+        inner = [fraction * length for length in picture.size]
         if self.resize == "crop":
             inner = [min(inner)] * 2
         left, top = (width - inner[0]) / 2, (height - inner[1]) / 2
