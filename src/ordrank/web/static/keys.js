@@ -40,14 +40,14 @@ export function releaseButtons(box, heading) {
 export const areNumbers = (grades) => grades.every((grade) => grade.trim() !== "" && Number.isFinite(Number(grade)));
 
 /**
- * The key of each grade; null if there are too many, and for words whose letters are taken.
+ * The key of each grade, a digit for itself; null if there are too many, and for words whose letters are taken.
  * @param {string[]} grades ascending
  * @returns {(string|null)[]|null}
  */
 export function keysOfGrades(grades) {
   if (areNumbers(grades)) {
-    if (grades.every((grade) => /^[0-9]$/.test(grade))) return grades;
-    return grades.length <= 10 ? grades.map((_, i) => String((i + 1) % 10)) : null;
+    const free = [..."1234567890"].filter((digit) => !grades.includes(digit));
+    return grades.length <= 10 ? grades.map((grade) => (/^[0-9]$/.test(grade) ? grade : free.shift())) : null;
   }
   const taken = new Set(RESERVED);
   const found = grades.map((grade) => {
