@@ -64,6 +64,10 @@ def test_an_answer_counts_for_the_picture_that_was_chosen_and_can_be_undone(open
     answer(page, page.get_by_role("button", name="Left is higher").click)
     wait_until(lambda: ranked_names(page, url) == names[::-1])
     page.locator("#ranking a").first.click()
+    expect(page.locator("#panel-title")).to_have_text(names[1])
+    expect(page.locator("#list")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#compare-pair")).to_be_visible()
     page.wait_for_load_state("networkidle")
 
 

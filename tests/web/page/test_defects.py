@@ -69,6 +69,16 @@ def test_details_of_a_picture_that_is_gone_leave_the_list(visit, url):
 
 
 @pytest.mark.parametrize(
+    ("view", "title"), [("grade", "#grade-title"), ("compare", "#compare-title"), ("quality", "#list-title")]
+)
+def test_a_view_without_the_panel_is_not_blocked_by_it(visit, url, view, title):
+    page = visit(url, f"#view={view}&chosen=3", viewport=NARROW)
+    page.wait_for_load_state("networkidle")
+    expect(page.locator(title)).to_be_visible()
+    assert page.evaluate("document.querySelector('dialog:modal')") is None
+
+
+@pytest.mark.parametrize(
     ("positions", "grades"),
     [
         ([[0, 0, 0]], [1]),

@@ -185,7 +185,7 @@ export class CompareView {
     const image = el("img", { src: thumbnail("picture", id), ...options });
     const shown = grade === null ? [uncertainty] : [dot(this.palette.cssOf(grade)), isolated(grade)];
     const text = el("span", { "aria-hidden": "true" }, ...shown);
-    const href = link({ chosen: id });
+    const href = link({ view: "browse", chosen: id }); // there is no panel here
     return el("li", { "data-id": id }, el("a", { href, title: `${name}: ${uncertainty}` }, image, text));
   }
 
