@@ -130,5 +130,55 @@ def test_every_grade_has_a_key_of_its_own_if_there_are_few(call):
     assert keys_of("10", "20", "30") == ["1", "2", "3"]
     assert keys_of(*map(str, range(1, 11))) == [*"1234567890"]
     assert keys_of(*map(str, range(11))) is None
+    assert keys_of("0", "1", "2", "2.5") == ["0", "1", "2", "3"]  # a digit is its own key
+    assert keys_of("-1", "1", "2", "10") == ["3", "1", "2", "4"]
     assert keys_of("unripe", "ripe", "overripe") == ["n", "i", "o"]  # u and r are keys of the mode
     assert keys_of("see", "Üb", "ü", "sue") == ["1", "ü", "2", "3"]
+
+
+def test_changed_grades_never_move_the_next_page_before_the_list(call):
+    offsets = """async ({ Grid, card }) => {
+      const ignore = () => {};
+      const grid = new Grid({ selection: { decorate: ignore }, onHover: ignore, onGrow: ignore, onRetry: ignore });
+      const offsets = [];
+      const page = async (offset) => {
+        offsets.push(offset);
+        return { total: 96, items: Array.from({ length: 48 }, (_, i) => ({ id: offset + i + 1, grade: "1" })) };
+      };
+      const link = { href: "#", action: "", second: { href: "#", label: "" } };
+      const toCard = ({ id, grade }) => card({ id, name: "", grade, estimated: false, colour: "red", ...link });
+      await grid.show({ page, card: toCard, onPage: ignore, refill: ignore, colour: ignore, limit: null, empty: "" });
+      for (let i = 0; i < 60; i += 1) grid.update(1, { grade: "2" });
+      await grid.grow();
+      return offsets;
+    }"""
+    assert min(call("grid", offsets)) == 0
+
+
+def test_pictures_that_appear_after_the_last_one_are_shown_in_turn(call):
+    shown = """async ({ GradeQueue }) => {
+      const pictures = [{ id: 1 }];
+      window.fetch = async (url) => {
+        const offset = Number(new URL(url).searchParams.get("offset"));
+        return new Response(JSON.stringify({ total: pictures.length, items: pictures.slice(offset) }));
+      };
+      const queue = new GradeQueue("all");
+      const shown = [];
+      const next = async () => {
+        await queue.load();
+        queue.step();
+        shown.push(queue.current?.picture.id ?? null);
+      };
+      await next();
+      await next();
+      pictures.push({ id: 2 }, { id: 3 });
+      await queue.fetch();
+      shown.push(queue.current?.picture.id ?? null); // nothing is shown by itself
+      await next();
+      await next();
+      await next();
+      queue.back();
+      shown.push(queue.current.picture.id);
+      return shown;
+    }"""
+    assert call("grade_queue", shown) == [1, None, None, 2, 3, None, 3]

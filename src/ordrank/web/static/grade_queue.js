@@ -30,6 +30,8 @@ export class GradeQueue {
     /** @type {Item[]} */
     this.items = [];
     this.at = -1;
+    /** Whether the user is behind the last picture. */
+    this.isDone = false;
     this.renewals = 0;
     /** Whether the last fetch found nothing new. */
     this.atEnd = false;
@@ -39,7 +41,7 @@ export class GradeQueue {
 
   /** The picture on the screen. @returns {Item|null} */
   get current() {
-    return this.items[this.at] ?? null;
+    return this.isDone ? null : (this.items[this.at] ?? null);
   }
 
   /** The pictures after it that are known. @param {number} n */
@@ -54,7 +56,8 @@ export class GradeQueue {
 
   /** Go to the next picture, or behind the last one. */
   step() {
-    if (this.at < this.items.length) this.at += 1;
+    this.isDone = this.at + 1 >= this.items.length;
+    if (!this.isDone) this.at += 1;
     const ahead = ORDERS[this.order].list ? AHEAD : SUGGESTED_AHEAD;
     if (this.items.length - this.at > ahead || this.atEnd) return;
     this.fetch().catch(() => {}); // tried again when it is needed
@@ -62,8 +65,9 @@ export class GradeQueue {
 
   /** Go to the picture before; return whether there is one. */
   back() {
-    if (this.at <= 0) return false;
-    this.at -= 1;
+    if (this.isDone ? this.at < 0 : this.at <= 0) return false;
+    if (!this.isDone) this.at -= 1;
+    this.isDone = false;
     return true;
   }
 
@@ -71,8 +75,11 @@ export class GradeQueue {
   visit(item) {
     const known = this.items.findIndex(({ picture }) => picture.id === item.picture.id);
     if (known >= 0) this.at = known;
-    else this.items.splice(Math.max(this.at, 0), 0, item);
-    if (this.at < 0) this.at = 0;
+    else {
+      this.at = Math.max(0, this.isDone ? this.at + 1 : this.at);
+      this.items.splice(this.at, 0, item);
+    }
+    this.isDone = false;
   }
 
   /** @param {import("./api.js").Picture} picture that has changed */
