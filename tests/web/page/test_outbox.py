@@ -154,7 +154,7 @@ def test_a_change_that_another_tab_is_sending_is_undone(opened):
     page, url, names = opened
     sent = []
     other = page.context.new_page()
-    other.route(GRADES, sent.append)
+    other.route(GRADES, lambda route: sent.append(route))
     other.goto(url + GRADE)
     wait_for_picture(other, names[0])
     other.keyboard.press("1")
