@@ -15,6 +15,7 @@ from tests.web.page.locators import (
     expect,
     fulfill_points,
     id_of,
+    lose_response,
     wait_for_all_pictures,
     wait_for_map,
     wait_for_result,
@@ -107,6 +108,24 @@ def test_all_selected_pictures_get_a_grade_and_have_it_undone(visit, writable_ur
     assert grades() == before
     page.locator(".selection-status").get_by_role("button", name="Close").click()
     expect(bar(page)).to_be_hidden()
+
+
+def test_grades_set_again_after_a_lost_response_are_one_change(visit, writable_url):
+    page = visit(writable_url)
+    page.errors.allowed.append("net::ERR_FAILED")
+    wait_for_all_pictures(page)
+    select(page, 0, 1)
+    addresses = [f"{writable_url}api/v1/pictures/{id_of(cards(page).nth(number))}" for number in range(2)]
+    before = [page.request.get(address).json()["grade"] for address in addresses]
+    page.route("**/api/v1/grades", lose_response, times=1)
+    page.get_by_label("Grade for the selected pictures").fill("2")
+    page.get_by_role("button", name="Set grade").click()
+    expect(page.locator("#alert")).to_contain_text("The server does not respond")
+    page.get_by_role("button", name="Set grade").click()
+    expect(page.locator(".selection-status")).to_contain_text("2 pictures graded 2.")
+    page.locator(".selection-status").get_by_role("button", name="Undo").click()
+    expect(page.locator(".selection-status")).to_contain_text("Undone for 2 pictures.")
+    assert [page.request.get(address).json()["grade"] for address in addresses] == before
 
 
 def test_a_grade_that_is_not_on_the_scale_is_asked_about(visit, writable_url):

@@ -111,6 +111,21 @@ export function newKey() {
   return `${lastKeyTime.toString(36)}-${Math.random().toString(36).slice(2)}`;
 }
 
+/** Gives a decision that is sent again, as its response was lost, the key that it had: the server makes it once. */
+export class Decision {
+  /** @param {any} content @returns {string} */
+  keyOf(content) {
+    const text = JSON.stringify(content);
+    if (this.text !== text) Object.assign(this, { text, key: newKey() });
+    return this.key;
+  }
+
+  /** The response is there: from now on, the same content is another decision. */
+  close() {
+    this.text = undefined;
+  }
+}
+
 /**
  * @param {number} id
  * @param {string|null} grade null withdraws it

@@ -18,7 +18,8 @@ const QUIET = 600; // ms without a change after which the summary of the collect
  * @param {() => boolean} options.isTraining
  * @param {(pictures: import("./api.js").Picture[]) => Promise<void>} options.onStored called some time after grades of
  *   pictures have been stored
- * @returns {{outbox: Outbox, grade: GradeView, compare: CompareView, graders: GradersView}}
+ * @returns {{outbox: Outbox, grade: GradeView, compare: CompareView, graders: GradersView,
+ *            settled: (ids: number[]) => Promise<void>}} settled: wait until earlier changes of pictures are stored
  */
 export function connectLabeling({ palette, collection, isTraining, onStored }) {
   /** Stored, and not shown elsewhere yet. @type {Map<number, import("./api.js").Picture>} */
@@ -66,7 +67,11 @@ export function connectLabeling({ palette, collection, isTraining, onStored }) {
     onUndone: keep,
   });
   const compare = new CompareView({ palette, collection, outbox });
-  return { outbox, grade, compare, graders: new GradersView({ collection, palette }) };
+  const settled = async (ids) => {
+    await outbox.settled(ids);
+    for (const id of ids) stored.delete(id); // the change that waits for this shows the picture
+  };
+  return { outbox, grade, compare, graders: new GradersView({ collection, palette }), settled };
 }
 
 /** Say how many changes the server has not acknowledged, and why. @param {Outbox} outbox @param {boolean} isTraining */

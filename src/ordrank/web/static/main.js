@@ -38,6 +38,7 @@ const bar = lazy(async () => {
   return new SelectionBar({
     selection,
     palette,
+    settled,
     total: () => (grid.stale ? 0 : grid.end),
     all: () => grid.fetchIds(),
     onGraded: showStored,
@@ -76,9 +77,12 @@ const grid = new Grid({
 });
 const panel = lazy(async () => {
   const { Panel } = await loadModule(() => import("./panel.js"));
-  return new Panel((picture) => {
-    showInList(picture);
-    attempt(() => showGraded(picture));
+  return new Panel({
+    settled,
+    onGraded: (picture) => {
+      showInList(picture);
+      attempt(() => showGraded(picture));
+    },
   });
 });
 const places = new ScrollMemory(() => grid.listed);
@@ -88,6 +92,7 @@ const check = lazy(async () => {
     grid,
     palette,
     collection,
+    settled,
     onHover: (id) => map.highlight(id),
     onReport: (ids) => {
       map.mark(ids);
@@ -133,6 +138,9 @@ const views = {
   graders: lazyView("graders", "graders-title", labeling, ({ graders }) => graders),
   quality: lazyView("quality", "list-title", quality),
 };
+
+/** Wait until grades of pictures that were given before are stored. @param {number[]} ids */
+const settled = async (ids) => labeling.value?.settled(ids);
 
 /** Mark the selected pictures on the map, else those of the list, unless it is the whole collection. */
 function markOnMap() {
