@@ -174,8 +174,8 @@ export async function getPoints(limit = 100_000) {
 /** @param {AbortSignal} signal @returns {Promise<DoctorReport>} */
 export const getDoctorReport = (signal) => json(apiUrl("doctor"), { signal });
 
-/** @returns {Promise<Training>} */
-export const getTraining = () => json(apiUrl("training"));
+/** @param {AbortSignal} [signal] @returns {Promise<Training>} */
+export const getTraining = (signal) => json(apiUrl("training"), { signal });
 
 /** @returns {Promise<Training>} */
 export const startTraining = () => json(apiUrl("training"), { method: "POST" });
