@@ -87,6 +87,14 @@ export class GradeQueue {
     for (const item of this.items) if (item.picture.id === picture.id) item.picture = picture;
   }
 
+  /** Forget a picture that is gone. @param {number} id */
+  remove(id) {
+    const found = this.items.findIndex(({ picture }) => picture.id === id);
+    if (found < 0) return;
+    this.items.splice(found, 1);
+    if (found <= this.at) this.at -= 1; // the next one is the one after it
+  }
+
   /** Forget what comes next, which has another order now. */
   renew() {
     this.items.length = Math.min(this.items.length, this.at + 1);

@@ -43,6 +43,7 @@ const bar = lazy(async () => {
     all: () => grid.fetchIds(),
     onGraded: showStored,
     onRemoved: async (ids) => {
+      labeling.value?.leave(ids);
       const { view, id, chosen } = current();
       if (view === "picture" && ids.includes(Number(id))) go(START, { replace: true });
       else if (ids.includes(chosen)) go({ chosen: null }, { replace: true });
@@ -290,9 +291,9 @@ async function start() {
   });
   window.addEventListener("hashchange", () => attempt(() => show({ navigated: true, place: places.arrive() })));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => attempt(reload));
-  await show({ place });
+  await attempt(() => show({ place })); // what fails here can be tried again, and the rest of the page works
   await firstImages();
-  await map.load();
+  await attempt(() => map.load());
   await Promise.all([labeling.get(), panel.get(), bar.get(), result.get()]);
   if (!collection.read_only) await training.resume();
 }
