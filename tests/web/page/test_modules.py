@@ -155,6 +155,56 @@ def test_changed_grades_never_move_the_next_page_before_the_list(call):
     assert min(call("grid", offsets)) == 0
 
 
+def test_pictures_come_by_name_after_all_suggestions(call):
+    n_shown = """async ({ GradeQueue }) => {
+      const pictures = Array.from({ length: 250 }, (_, i) => ({ id: i + 1, grade: null }));
+      window.fetch = async (url) => {
+        const { pathname, searchParams } = new URL(url);
+        const [offset, limit] = ["offset", "limit"].map((name) => Number(searchParams.get(name)));
+        const page = pictures.slice(offset, offset + limit);
+        const isSuggestion = pathname.endsWith("/suggestions");
+        const items = isSuggestion ? page.map((picture) => ({ picture, explanation: "", reason: "" })) : page;
+        return new Response(JSON.stringify({ total: pictures.length, items }));
+      };
+      const queue = new GradeQueue("suggested");
+      const shown = new Set();
+      for (let i = 0; i < 300; i += 1) {
+        await queue.load();
+        queue.step();
+        shown.add(queue.current?.picture.id);
+      }
+      return shown.size;
+    }"""
+    assert call("grade_queue", n_shown) == 250 + 1  # and the end
+
+
+def test_settings_last_for_the_page_without_storage(call):
+    values = """({ remember, remembered, rememberedKeys }) => {
+      Storage.prototype.setItem = () => { throw new DOMException("", "QuotaExceededError"); };
+      const isKept = remember("scale fruit", ["1", "2"]);
+      const found = remembered("scale fruit", []);
+      remember("scale fruit", null);
+      return [isKept, found, remembered("scale fruit", []), rememberedKeys("scale")];
+    }"""
+    assert call("settings", values) == [False, ["1", "2"], [], []]
+
+
+def test_the_plot_of_the_errors_goes_from_the_first_mean_that_tells_to_the_last(call):
+    drawn = """({ errorPlot }, points) => {
+      const plot = errorPlot(points);
+      const texts = [...plot.querySelectorAll("text")].map((text) => text.textContent);
+      return [plot.querySelector("svg").ariaLabel, plot.querySelector(".curve").getAttribute("d"), texts];
+    }"""
+    points = [{"grades": i + 1, "error": 2 if i < 4 else 1 - i / 12} for i in range(7)]
+    label, curve, texts = call("error_plot", drawn, points)
+    assert label == "Mean error of the last grades: 0.667 after 5, 0.500 after 7"
+    assert curve == "M34.0 8.0L173.0 16.5L312.0 25.0"
+    assert texts == ["0.67", "0", "5", "7"]
+    label, curve, _ = call("error_plot", drawn, [{"grades": 1, "error": 0}, {"grades": 2, "error": 0}])
+    assert "0.00 after 1" in label
+    assert curve == "M34.0 76.0L312.0 76.0"
+
+
 def test_pictures_that_appear_after_the_last_one_are_shown_in_turn(call):
     shown = """async ({ GradeQueue }) => {
       const pictures = [{ id: 1 }];

@@ -116,15 +116,17 @@ export class GradeQueue {
     const { list } = ORDERS[this.order];
     const { renewals } = this;
     const isOutdated = () => renewals !== this.renewals;
-    const items = await (list ? this.listed(list, isOutdated) : this.suggested());
+    const items = await (list ? this.listed(list, isOutdated) : this.suggested(isOutdated));
     if (isOutdated()) return;
     this.atEnd = !items.length;
     this.items.push(...items);
   }
 
-  async suggested() {
+  /** The next suggestions; after the last ones, all other pictures without a grade. @param {() => boolean} isOutdated */
+  async suggested(isOutdated) {
     const limit = Math.min(SUGGESTIONS + this.skipped, MOST_SUGGESTIONS);
-    return this.unknown((await getSuggestions(limit, grader())).items);
+    const items = this.unknown((await getSuggestions(limit, grader())).items);
+    return items.length || limit < MOST_SUGGESTIONS ? items : this.listed(ORDERS.ungraded.list, isOutdated);
   }
 
   /**
