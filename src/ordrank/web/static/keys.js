@@ -14,13 +14,14 @@ const RESERVED = [..."usezr"];
 export function listenToKeys(view, onKey) {
   document.addEventListener("keydown", (event) => {
     if (document.documentElement.dataset.view !== view || event.defaultPrevented || event.isComposing) return;
-    if (event.altKey || event.metaKey || (event.ctrlKey && event.key !== "z")) return;
+    const isCommand = event.ctrlKey || event.metaKey; // on a Mac
+    if (event.altKey || (isCommand && event.key !== "z")) return;
     const { target } = event;
     if (!(target instanceof Element) || target.closest(FIELDS) || document.querySelector("dialog:modal")) return;
     const onControl = target.closest("a, button, summary") && (event.key === "Enter" || event.key === " ");
     if (onControl) return; // which it activates
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (onKey(event.ctrlKey ? "Control+z" : key, event) !== false) event.preventDefault();
+    if (onKey(isCommand ? "Control+z" : key, event) !== false) event.preventDefault();
   });
 }
 

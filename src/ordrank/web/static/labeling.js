@@ -48,8 +48,10 @@ export function connectLabeling({ palette, collection, isTraining, onStored }) {
     },
     onNewGrade: async (change, reason) => {
       const isKept = await askToKeep(reason, change.name);
-      if (!isKept) grade.discard(change);
-      return isKept;
+      if (isKept) return true;
+      grade.discard(change);
+      keep([]); // what was stored before waits for the outbox to be empty
+      return false;
     },
     onRejected: (change, error) => {
       const { kind, name, picture } = change;
