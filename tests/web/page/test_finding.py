@@ -175,6 +175,22 @@ def test_a_spectrum_that_loads_late_does_not_replace_another_list(visit, url):
     expect(page.locator("#spectrum")).to_be_hidden()
 
 
+def test_a_search_does_not_follow_to_another_view(visit, url):
+    page = visit(url)
+    wait_for_all_pictures(page)
+    page.evaluate(
+        """() => {
+          const field = document.querySelector("#search");
+          field.value = "00";
+          field.dispatchEvent(new Event("input"));
+          location.hash = "#view=quality";
+        }"""
+    )
+    page.wait_for_timeout(400)
+    assert page.url.endswith("#view=quality")
+    page.wait_for_load_state("networkidle")
+
+
 def test_names_of_the_fixture_are_searched_as_they_are(visit, url):
     page = visit(url)
     wait_for_all_pictures(page)
