@@ -44,13 +44,32 @@ def test_back_returns_to_the_place_in_the_list(visit, url):
     page.wait_for_function("(top) => Math.abs(scrollY - top) < 3", arg=top)
 
 
+def test_a_list_that_is_loaded_again_keeps_its_place(visit, url):
+    page = visit(url, viewport=LOW)
+    wait_for_all_pictures(page)
+    page.locator("#more").scroll_into_view_if_needed()
+    expect(cards(page)).to_have_count(N_PICTURES)
+    cards(page).nth(60).scroll_into_view_if_needed()
+    top = page.evaluate("scrollY")
+    with page.expect_response("**/api/v1/pictures?*"):
+        page.emulate_media(color_scheme="dark")  # with other colours of the grades
+    expect(page.locator("#busy")).to_have_attribute("data-tasks", "0")
+    expect(cards(page)).to_have_count(N_PICTURES)
+    assert abs(page.evaluate("scrollY") - top) < 3
+
+
 @pytest.mark.parametrize(
     ("fragment", "title"),
-    [("#picture=99999", "There is no such picture"), ("#query=gone", "This picture is no longer here")],
+    [
+        ("#picture=99999", "There is no such picture"),
+        ("#picture=abc", "There is no such picture"),
+        ("#picture=4294967296", "There is no such picture"),
+        ("#query=gone", "This picture is no longer here"),
+    ],
 )
 def test_a_dead_link_says_so_and_leads_back(visit, url, fragment, title):
     page = visit(url, fragment)
-    page.errors.allow_status(404)
+    page.errors.allow_status(400, 404)
     expect(page.locator("#result-title")).to_have_text(title)
     expect(page).to_have_title(title)
     expect(page.locator("#list")).to_be_hidden()

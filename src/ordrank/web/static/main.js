@@ -230,9 +230,10 @@ async function show({ navigated = false, place = null } = {}) {
   }
 }
 
+/** Show the state again, at the same place. */
 function reload() {
   shown = null;
-  return show();
+  return show({ place: { top: scrollY, listed: grid.listed } });
 }
 
 /** Show a view, and stop the others. @param {import("./state.js").State} state @param {{navigated: boolean}} options */
@@ -257,11 +258,15 @@ async function rank(state) {
   try {
     await showResult(grid, state, { palette, collection, onAdd, onResult: (result) => map.showQuery(result) });
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    const isMissing = error.status === 404 || (error.status === 400 && !canBeId(state));
+    if (!(error instanceof ApiError) || !isMissing) throw error;
     if (file) await incoming.search(file, { replace: true });
     else showMissing(state);
   }
 }
+
+/** Whether there may be a picture of the id, or the query, in a state. @param {import("./state.js").State} state */
+const canBeId = ({ view, id }) => view === "query" || (/^\d+$/.test(id) && Number(id) < 2 ** 31);
 
 /** Skip links move the focus and leave the URL, which is the state, alone. */
 function listenToSkipLinks() {
