@@ -1,7 +1,7 @@
 """The mode in which pictures are graded one after another: its parts, and the grades that the server has."""
 
-from tests.web.conftest import wait_until
-from tests.web.page.locators import expect
+from tests.web.conftest import FROM_PAGE, wait_until
+from tests.web.page.locators import expect, id_of_name
 
 GRADE = "#view=grade"
 BY_NAME = """localStorage.setItem("ordrank order", '"ungraded"')"""
@@ -18,6 +18,12 @@ def buttons(page):
 
 def pressed(page):
     return page.locator("#grade-buttons [aria-pressed=true] bdi")
+
+
+def remove_elsewhere(page, url, name):
+    """Remove a picture from the collection, not on this page."""
+    data = {"pictures": [id_of_name(page, url, name)]}
+    assert page.request.post(f"{url}api/v1/removals", data=data, headers=FROM_PAGE).ok
 
 
 def names_without_grade(page, url):

@@ -87,6 +87,12 @@ def save_grade(page, grade):
     page.get_by_role("button", name="Save").click()
 
 
+def lose_response(route):
+    """Let a request reach the server, and its response be lost."""
+    route.fetch()
+    route.abort()
+
+
 def fulfill_points(page, positions, grades, total=None):
     """Let the page load these points, with ids from 1 on."""
     n = len(grades)

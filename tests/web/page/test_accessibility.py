@@ -5,6 +5,7 @@ import pytest
 
 from tests.web.conftest import FROM_PAGE
 from tests.web.page.conftest import NARROW, WIDE
+from tests.web.page.grade_mode import ALL, GRADE, buttons, sorted_names, wait_for_grade, wait_for_picture
 from tests.web.page.locators import (
     cards,
     change_estimate,
@@ -187,4 +188,25 @@ def test_labeling_fits_a_phone(labeled_url, visit, mode):
       .filter(([, { width, height }]) => width && (width < 43.9 || height < 43.9))
       .map(([name, { width, height }]) => [name, width, height])"""
     assert page.evaluate(small, mode) == []
+    page.wait_for_load_state("networkidle")
+
+
+def test_a_phone_grades_and_compares_by_touch_and_shows_a_ranked_picture(writable_url, visit):
+    page = visit(writable_url, GRADE, script=ALL, viewport=NARROW, has_touch=True, is_mobile=True)
+    names = sorted_names(page, writable_url)
+    wait_for_picture(page, names[0])
+    buttons(page).nth(2).tap()
+    wait_for_picture(page, names[1])
+    wait_for_grade(page, writable_url, names[0], "2")
+    page.locator("#modes").get_by_role("link", name="Compare").tap()
+    expect(page.locator("#compare-second-name")).not_to_be_empty()
+    page.get_by_role("button", name="Left is higher").tap()
+    expect(page.locator("#compare-count")).to_have_text("1 compared in this session · 1 comparison in all")
+    ranked = page.locator("#ranking a").first
+    name = ranked.get_attribute("title").rpartition(":")[0]
+    ranked.tap()
+    expect(page.locator("#panel-title")).to_have_text(name)
+    assert page.locator("#panel").evaluate("(panel) => panel.matches(':modal')")
+    page.locator("#panel-close").tap()
+    wait_for_all_pictures(page)
     page.wait_for_load_state("networkidle")

@@ -104,6 +104,22 @@ def test_the_pictures_of_a_folder_are_added(visit, writable_url, new_files):
     expect(dialog(page).locator("h2")).to_have_text("3 pictures added")
 
 
+def test_the_pictures_of_a_dropped_folder_are_added(visit, writable_url, new_files):
+    (new_files / "deeper").mkdir()
+    draw(703).save(new_files / "deeper" / "new-3.png")
+    (new_files / "damaged.png").unlink()
+    page = visit(writable_url)
+    wait_for_all_pictures(page)
+    browser = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [str(new_files)], "dragOperationsMask": 1}
+    for event in ("dragEnter", "dragOver", "drop"):
+        browser.send("Input.dispatchDragEvent", {"type": event, "x": 500, "y": 500, "data": data})
+    expect(dialog(page).locator("h2")).to_have_text("Add 4 pictures to the collection?")
+    expect(dialog(page)).to_contain_text("1 other file is left out.")
+    dialog(page).get_by_role("button", name="Add").click()
+    expect(dialog(page).locator("h2")).to_have_text("4 pictures added")
+
+
 def test_adding_can_be_stopped(visit, writable_url, new_files):
     page = visit(writable_url)
     wait_for_all_pictures(page)
@@ -123,6 +139,20 @@ def test_adding_can_be_stopped(visit, writable_url, new_files):
     expect(dialog(page).locator("h2")).to_have_text("No pictures added")
     expect(dialog(page)).to_contain_text("3 pictures were not sent.")
     page.unroute_all(behavior="ignoreErrors")
+
+
+def test_pictures_wait_while_the_collection_is_busy(visit, writable_url, new_files):
+    (new_files / "damaged.png").unlink()
+    page = visit(writable_url)
+    page.errors.allow_status(409)
+    wait_for_all_pictures(page)
+    busy = {"error": {"code": "busy", "message": "pictures are being imported; try again in a while"}}
+    page.route("**/api/v1/pictures", lambda route: route.fulfill(status=409, json=busy))
+    drop(page, new_files)
+    dialog(page).get_by_role("button", name="Add").click()
+    expect(page.locator("#adding-text")).to_have_text("1 of 3: new-0.png – waiting, the collection is busy")
+    page.unroute_all()
+    expect(dialog(page).locator("h2")).to_have_text("3 pictures added")
 
 
 def test_a_read_only_server_shows_the_first_of_several_and_says_so(visit, serve, folder, new_files):

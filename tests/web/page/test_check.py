@@ -301,8 +301,8 @@ def test_a_narrow_screen_needs_no_sideways_scrolling_and_has_large_targets(chang
 
 @pytest.mark.parametrize(
     ("viewport", "scheme"),
-    [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light")],
-    ids=["wide, light", "wide, dark", "narrow, light"],
+    [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")],
+    ids=["wide, light", "wide, dark", "narrow, light", "narrow, dark"],
 )
 def test_axe_finds_no_violation(changeable_url, visit, viewport, scheme):
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe-core-python is not installed").Axe()

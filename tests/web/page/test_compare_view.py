@@ -1,8 +1,11 @@
 """Comparing two pictures by key and mouse, in Chromium with a real server."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 
 from tests.web.conftest import wait_until
+from tests.web.page.grade_mode import remove_elsewhere
 from tests.web.page.locators import change_summary, expect, wait_for_all_pictures
 
 COMPARE = "#view=compare"
@@ -64,6 +67,10 @@ def test_an_answer_counts_for_the_picture_that_was_chosen_and_can_be_undone(open
     answer(page, page.get_by_role("button", name="Left is higher").click)
     wait_until(lambda: ranked_names(page, url) == names[::-1])
     page.locator("#ranking a").first.click()
+    expect(page.locator("#panel-title")).to_have_text(names[1])
+    expect(page.locator("#list")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#compare-pair")).to_be_visible()
     page.wait_for_load_state("networkidle")
 
 
@@ -112,3 +119,70 @@ def test_all_pairs_may_be_compared(opened):
     page.unroute_all()
     page.get_by_role("button", name="Look again").click()
     expect(page.locator("#compare-pair")).to_be_visible()
+
+
+def test_a_picture_that_was_removed_elsewhere_is_compared_no_more(opened):
+    page, url = opened
+    page.errors.allow_status(404)
+    _, second = shown_pair(page)
+    remove_elsewhere(page, url, second)
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#alert")).to_contain_text(f"{second} was removed from the collection.")
+    wait_until(lambda: second not in shown_pair(page))
+    expect(page.locator("#compare-count")).to_have_text("0 comparisons in all")
+    page.keyboard.press("u")
+    expect(page.locator("#status")).to_have_text("There is nothing to undo on this page.")
+
+
+def test_a_long_ranking_shows_both_ends(opened):
+    page, url = opened
+    picture = page.request.get(f"{url}api/v1/pictures/1").json()
+
+    def fulfill(route):
+        query = parse_qs(urlsplit(route.request.url).query)
+        offset, limit = int(query["offset"][0]), int(query["limit"][0])
+        others = {"deviation": 1.0, "grade": None, "comparisons": 1}
+        items = [{"picture": picture, "value": float(i), **others} for i in range(1523)[offset : offset + limit]]
+        route.fulfill(json={"total": 1523, "items": items})
+
+    page.route("**/api/v1/comparisons?*", fulfill)
+    page.reload()
+    expect(page.locator("#ranking-about")).to_have_text("The 100 lowest and the 100 highest of the compared pictures.")
+    expect(page.locator("#ranking-count")).to_have_text("1,523")
+    expect(page.locator("#ranking li")).to_have_count(201)
+    for place, text in (
+        (0, "0.0 ± 1.0"),
+        (99, "99.0 ± 1.0"),
+        (100, "1,323 more"),
+        (101, "1423.0 ± 1.0"),
+        (200, "1522.0 ± 1.0"),
+    ):
+        expect(page.locator("#ranking li").nth(place)).to_contain_text(text)
+    page.unroute_all()
+
+
+def test_arrow_keys_scroll_the_ranking_that_has_the_focus(opened):
+    page, url = opened
+    answer(page, lambda: page.keyboard.press("ArrowLeft"))
+    expect(page.locator("#ranking")).to_be_visible()
+    page.locator("#ranking").focus()
+    before = shown_pair(page)
+    page.keyboard.press("ArrowRight")
+    page.locator("#ranking a").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_load_state("networkidle")
+    assert shown_pair(page) == before
+    assert n_comparisons(page, url) == 1
+
+
+def test_a_key_shows_the_full_size_of_both_pictures(opened):
+    page, url = opened
+    stages, before = page.locator("#compare-pair .stage"), shown_pair(page)
+    page.keyboard.press("z")
+    expect(page.locator("#compare-pair .stage.zoomed")).to_have_count(2)
+    expect(stages.first).to_be_focused()
+    page.keyboard.press("ArrowRight")  # moves the picture
+    page.keyboard.press("z")
+    expect(page.locator("#compare-pair .stage.zoomed")).to_have_count(0)
+    assert shown_pair(page) == before
+    assert n_comparisons(page, url) == 0

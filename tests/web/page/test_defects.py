@@ -44,13 +44,32 @@ def test_back_returns_to_the_place_in_the_list(visit, url):
     page.wait_for_function("(top) => Math.abs(scrollY - top) < 3", arg=top)
 
 
+def test_a_list_that_is_loaded_again_keeps_its_place(visit, url):
+    page = visit(url, viewport=LOW)
+    wait_for_all_pictures(page)
+    page.locator("#more").scroll_into_view_if_needed()
+    expect(cards(page)).to_have_count(N_PICTURES)
+    cards(page).nth(60).scroll_into_view_if_needed()
+    top = page.evaluate("scrollY")
+    with page.expect_response("**/api/v1/pictures?*"):
+        page.emulate_media(color_scheme="dark")  # with other colours of the grades
+    expect(page.locator("#busy")).to_have_attribute("data-tasks", "0")
+    expect(cards(page)).to_have_count(N_PICTURES)
+    assert abs(page.evaluate("scrollY") - top) < 3
+
+
 @pytest.mark.parametrize(
     ("fragment", "title"),
-    [("#picture=99999", "There is no such picture"), ("#query=gone", "This picture is no longer here")],
+    [
+        ("#picture=99999", "There is no such picture"),
+        ("#picture=abc", "There is no such picture"),
+        ("#picture=4294967296", "There is no such picture"),
+        ("#query=gone", "This picture is no longer here"),
+    ],
 )
 def test_a_dead_link_says_so_and_leads_back(visit, url, fragment, title):
     page = visit(url, fragment)
-    page.errors.allow_status(404)
+    page.errors.allow_status(400, 404)
     expect(page.locator("#result-title")).to_have_text(title)
     expect(page).to_have_title(title)
     expect(page.locator("#list")).to_be_hidden()
@@ -66,6 +85,16 @@ def test_details_of_a_picture_that_is_gone_leave_the_list(visit, url):
     wait_for_all_pictures(page)
     expect(page.locator("#alert")).to_contain_text("no picture with the id 99999")
     expect(page.locator("#panel")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("view", "title"), [("grade", "#grade-title"), ("compare", "#compare-title"), ("quality", "#list-title")]
+)
+def test_a_view_without_the_panel_is_not_blocked_by_it(visit, url, view, title):
+    page = visit(url, f"#view={view}&chosen=3", viewport=NARROW)
+    page.wait_for_load_state("networkidle")
+    expect(page.locator(title)).to_be_visible()
+    assert page.evaluate("document.querySelector('dialog:modal')") is None
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from tests.web.page.locators import (
     id_of_name,
     wait_for_all_pictures,
     wait_for_grades,
+    wait_for_map,
     wait_for_result,
 )
 
@@ -39,6 +40,18 @@ def test_a_list_that_cannot_be_loaded_replaces_the_old_one_and_can_be_tried_agai
     page.unroute_all()
     page.get_by_role("button", name="Try again").click()
     wait_for_grades(page, "1")
+
+
+def test_a_first_list_that_cannot_be_loaded_leaves_the_rest_of_the_page(visit, url):
+    page = visit(url)
+    wait_for_all_pictures(page)
+    fail(page, "**/api/v1/pictures?*")
+    page.reload()
+    expect(page.locator("#alert")).to_contain_text("it failed")
+    wait_for_map(page)
+    page.unroute_all()
+    page.get_by_role("button", name="Try again").press("Enter")
+    wait_for_all_pictures(page)
 
 
 def test_details_that_cannot_be_loaded_close_the_panel_and_can_be_tried_again(visit, url):

@@ -47,3 +47,19 @@ def test_the_message_of_a_training_that_does_not_succeed_stays(visit, url, start
     expect(page.locator("#status")).not_to_have_text("Training finished.")
     expect(page.locator("#training-text")).to_have_text("1 grade changed since the last training")
     page.unroute_all()
+
+
+def test_a_training_is_followed_when_the_server_is_back(visit, url):
+    page = visit(url)
+    page.errors.allowed.append("net::ERR_FAILED")
+    change_summary(page, changed=1)
+    wait_for_all_pictures(page)
+    fulfill_training(page, (202, state("running")), state("running", "Reading"), state("running", "Learning"))
+    page.get_by_role("button", name="Train again").click()
+    expect(page.locator("#training-text")).to_have_text("Learning")
+    page.route("**/api/v1/training", lambda route: route.abort())
+    expect(page.locator("#training-text")).to_have_text("The server does not respond. Asking it again…")
+    fulfill_training(page, None, state("running", "Learning"), state("done"))
+    expect(page.locator("#training-text")).to_have_text("1 grade changed since the last training")
+    expect(page.locator("#alert")).to_be_empty()
+    page.unroute_all()

@@ -4,8 +4,17 @@ import re
 
 import pytest
 
+from tests.web.conftest import wait_until
 from tests.web.page.conftest import N_PICTURES, NARROW, name_of
-from tests.web.page.locators import cards, expect, shown_grades, wait_for_all_pictures
+from tests.web.page.locators import (
+    cards,
+    expect,
+    id_of_name,
+    save_grade,
+    shown_grades,
+    wait_for_all_pictures,
+    wait_for_grades,
+)
 
 
 def names(page):
@@ -131,6 +140,55 @@ def test_the_spectrum_of_a_large_collection_is_an_even_sample(visit, url):
     assert any("step=1137" in address and "sort=spectrum" in address for address in requested)
     expect(page.locator("#spectrum-at")).to_have_attribute("max", "100000")
     page.unroute_all()
+
+
+def test_the_spectrum_is_sampled_again_after_a_failure_and_after_other_grades(visit, writable_url):
+    page = visit(writable_url)
+    wait_for_all_pictures(page)
+    page.errors.allow_status(500)
+    page.route("**/api/v1/pictures?*step=*", lambda route: route.fulfill(status=500, json={}))
+    page.goto(f"{writable_url}#sort=spectrum")
+    expect(page.locator("#alert")).to_contain_text("500")
+    page.unroute_all()
+    page.goto(f"{writable_url}#sort=spectrum&at=10")
+    number = id_of_name(page, writable_url, "001.png")
+    tile = page.locator(".tile[title$='001.png']")
+    expect(tile).to_have_attribute("title", "1 · 001.png")
+    page.goto(f"{writable_url}#sort=spectrum&at=10&chosen={number}")
+    save_grade(page, "2")
+    expect(page.get_by_text("Saved: grade 2.")).to_be_visible()
+    page.goto(f"{writable_url}#sort=spectrum&at=20")
+    expect(tile).to_have_attribute("title", "2 · 001.png")
+
+
+def test_a_spectrum_that_loads_late_does_not_replace_another_list(visit, url):
+    page, held = visit(url), []
+    wait_for_all_pictures(page)
+    page.route("**/static/spectrum.js", lambda route: held.append(route))
+    page.goto(f"{url}#sort=spectrum")
+    wait_until(lambda: page.wait_for_timeout(20) or held)
+    page.goto(f"{url}#grade=1")
+    wait_for_grades(page, "1")
+    held[0].continue_()
+    page.wait_for_load_state("networkidle")
+    expect(page.locator("#list-title")).to_have_text("Grade 1")
+    expect(page.locator("#spectrum")).to_be_hidden()
+
+
+def test_a_search_does_not_follow_to_another_view(visit, url):
+    page = visit(url)
+    wait_for_all_pictures(page)
+    page.evaluate(
+        """() => {
+          const field = document.querySelector("#search");
+          field.value = "00";
+          field.dispatchEvent(new Event("input"));
+          location.hash = "#view=quality";
+        }"""
+    )
+    page.wait_for_timeout(400)
+    assert page.url.endswith("#view=quality")
+    page.wait_for_load_state("networkidle")
 
 
 def test_names_of_the_fixture_are_searched_as_they_are(visit, url):

@@ -15,6 +15,7 @@ from tests.web.page.grade_mode import (
     names_without_grade,
     open_ungraded,
     pressed,
+    remove_elsewhere,
     sorted_names,
     title,
     wait_for_grade,
@@ -76,7 +77,7 @@ def test_previous_skip_undo_and_remove(opened):
     wait_for_picture(page, names[0])
     expect(pressed(page)).to_have_text("1")
     wait_for_grade(page, url, names[0], "1")
-    page.keyboard.press("Control+z")
+    page.keyboard.press("Meta+z")
     expect(pressed(page)).to_have_count(0)
     wait_for_grade(page, url, names[0], None)
     page.reload()
@@ -86,6 +87,11 @@ def test_previous_skip_undo_and_remove(opened):
     page.reload()
     wait_for_picture(page, names[1])
     page.keyboard.press("u")  # what the earlier page has done
+    page.get_by_role("alertdialog").get_by_role("button", name="Leave it").click()
+    expect(page.locator("#status")).to_have_text("Nothing was undone.")
+    wait_for_picture(page, names[1])
+    page.keyboard.press("u")
+    page.get_by_role("alertdialog").get_by_role("button", name="Undo it").click()
     wait_for_picture(page, names[0])
     wait_for_grade(page, url, names[0], None)
 
@@ -122,6 +128,20 @@ def test_many_grades_are_typed_and_the_server_asks_about_a_new_one(writable_url,
     expect(dialog).to_contain_text(f"{name}: no picture has the grade 42 yet")
     dialog.get_by_role("button", name="Discard it").click()
     wait_for_picture(page, name)  # again
+    page.keyboard.press("s")
+    others = names_without_grade(page, writable_url)[1:]
+    wait_for_picture(page, others[0])
+    for i, typed in enumerate(("1", "42")):
+        page.keyboard.type(typed)
+        page.keyboard.press("Enter")
+        wait_for_picture(page, others[i + 1])
+    expect(dialog).to_contain_text("no picture has the grade 42 yet")
+    page.wait_for_timeout(800)
+    dialog.get_by_role("button", name="Discard it").click()
+    expect(page.locator("#training-text")).to_have_text("1 grade changed since the last training")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    wait_for_picture(page, name)
     page.keyboard.type("42")
     page.keyboard.press("Enter")
     dialog.get_by_role("button", name="Keep it").click()
@@ -294,6 +314,25 @@ def test_the_list_is_not_read_again_at_each_picture_near_its_end(writable_url, v
         page.keyboard.press("ArrowRight")
     expect(title(page)).to_have_text("All done")
     assert len(requested) <= 4  # two pages, their end while there are some pictures left, and again at the last one
+
+
+def test_a_picture_that_was_removed_elsewhere_is_left(opened):
+    page, url, names = opened
+    page.errors.allow_status(404)
+    page.route("**/pictures/*/large?*", lambda route: route.fulfill(status=404, json={}))
+    remove_elsewhere(page, url, names[0])
+    page.keyboard.press("1")
+    expect(page.locator("#alert")).to_contain_text(f"{names[0]} was removed from the collection.")
+    wait_for_picture(page, names[1])
+    page.keyboard.press("ArrowLeft")
+    wait_for_picture(page, names[1])
+    remove_elsewhere(page, url, names[12])
+    for name in names[2:12]:
+        page.keyboard.press("s")
+        wait_for_picture(page, name)
+    page.keyboard.press("s")  # no image of it was loaded
+    expect(page.locator("#alert")).to_contain_text(f"{names[12]} was removed from the collection.")
+    wait_for_picture(page, names[13])
 
 
 def test_a_read_only_page_offers_no_grading(visit, serve, folder):

@@ -9,6 +9,7 @@ from tests.web.page.locators import (
     expect,
     id_of,
     id_of_name,
+    lose_response,
     save_grade,
     wait_for_all_pictures,
     wait_for_map,
@@ -59,6 +60,20 @@ def test_a_corrected_grade_survives_a_restart_and_is_trained_on(visit, serve, fo
     expect(page.locator("#training")).to_be_hidden(timeout=2 * TIMEOUT)
     expect(page.locator("#panel .estimate bdi")).to_have_text("0")
     page.wait_for_load_state("networkidle")
+
+
+def test_a_grade_saved_again_after_a_lost_response_is_one_change(visit, writable_url):
+    page = visit(writable_url)
+    page.errors.allowed.append("net::ERR_FAILED")
+    page.goto(f"{writable_url}#chosen={id_of_name(page, writable_url, '001.png')}")
+    expect(page.locator("#panel-title")).to_have_text("001.png")
+    page.route("**/pictures/*/grade", lose_response, times=1)
+    save_grade(page, "2")
+    expect(page.locator("#alert")).to_contain_text("The server does not respond")
+    save_grade(page, "2")
+    expect(page.get_by_text("Saved: grade 2.")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Undone: grade 1.")).to_be_visible()
 
 
 def test_a_read_only_page_has_no_grade_form_and_asks_for_the_token(visit, serve, folder):

@@ -130,5 +130,105 @@ def test_every_grade_has_a_key_of_its_own_if_there_are_few(call):
     assert keys_of("10", "20", "30") == ["1", "2", "3"]
     assert keys_of(*map(str, range(1, 11))) == [*"1234567890"]
     assert keys_of(*map(str, range(11))) is None
+    assert keys_of("0", "1", "2", "2.5") == ["0", "1", "2", "3"]  # a digit is its own key
+    assert keys_of("-1", "1", "2", "10") == ["3", "1", "2", "4"]
     assert keys_of("unripe", "ripe", "overripe") == ["n", "i", "o"]  # u and r are keys of the mode
     assert keys_of("see", "Üb", "ü", "sue") == ["1", "ü", "2", "3"]
+
+
+def test_changed_grades_never_move_the_next_page_before_the_list(call):
+    offsets = """async ({ Grid, card }) => {
+      const ignore = () => {};
+      const grid = new Grid({ selection: { decorate: ignore }, onHover: ignore, onGrow: ignore, onRetry: ignore });
+      const offsets = [];
+      const page = async (offset) => {
+        offsets.push(offset);
+        return { total: 96, items: Array.from({ length: 48 }, (_, i) => ({ id: offset + i + 1, grade: "1" })) };
+      };
+      const link = { href: "#", action: "", second: { href: "#", label: "" } };
+      const toCard = ({ id, grade }) => card({ id, name: "", grade, estimated: false, colour: "red", ...link });
+      await grid.show({ page, card: toCard, onPage: ignore, refill: ignore, colour: ignore, limit: null, empty: "" });
+      for (let i = 0; i < 60; i += 1) grid.update(1, { grade: "2" });
+      await grid.grow();
+      return offsets;
+    }"""
+    assert min(call("grid", offsets)) == 0
+
+
+def test_pictures_come_by_name_after_all_suggestions(call):
+    n_shown = """async ({ GradeQueue }) => {
+      const pictures = Array.from({ length: 250 }, (_, i) => ({ id: i + 1, grade: null }));
+      window.fetch = async (url) => {
+        const { pathname, searchParams } = new URL(url);
+        const [offset, limit] = ["offset", "limit"].map((name) => Number(searchParams.get(name)));
+        const page = pictures.slice(offset, offset + limit);
+        const isSuggestion = pathname.endsWith("/suggestions");
+        const items = isSuggestion ? page.map((picture) => ({ picture, explanation: "", reason: "" })) : page;
+        return new Response(JSON.stringify({ total: pictures.length, items }));
+      };
+      const queue = new GradeQueue("suggested");
+      const shown = new Set();
+      for (let i = 0; i < 300; i += 1) {
+        await queue.load();
+        queue.step();
+        shown.add(queue.current?.picture.id);
+      }
+      return shown.size;
+    }"""
+    assert call("grade_queue", n_shown) == 250 + 1  # and the end
+
+
+def test_settings_last_for_the_page_without_storage(call):
+    values = """({ remember, remembered, rememberedKeys }) => {
+      Storage.prototype.setItem = () => { throw new DOMException("", "QuotaExceededError"); };
+      const isKept = remember("scale fruit", ["1", "2"]);
+      const found = remembered("scale fruit", []);
+      remember("scale fruit", null);
+      return [isKept, found, remembered("scale fruit", []), rememberedKeys("scale")];
+    }"""
+    assert call("settings", values) == [False, ["1", "2"], [], []]
+
+
+def test_the_plot_of_the_errors_goes_from_the_first_mean_that_tells_to_the_last(call):
+    drawn = """({ errorPlot }, points) => {
+      const plot = errorPlot(points);
+      const texts = [...plot.querySelectorAll("text")].map((text) => text.textContent);
+      return [plot.querySelector("svg").ariaLabel, plot.querySelector(".curve").getAttribute("d"), texts];
+    }"""
+    points = [{"grades": i + 1, "error": 2 if i < 4 else 1 - i / 12} for i in range(7)]
+    label, curve, texts = call("error_plot", drawn, points)
+    assert label == "Mean error of the last grades: 0.667 after 5, 0.500 after 7"
+    assert curve == "M34.0 8.0L173.0 16.5L312.0 25.0"
+    assert texts == ["0.67", "0", "5", "7"]
+    label, curve, _ = call("error_plot", drawn, [{"grades": 1, "error": 0}, {"grades": 2, "error": 0}])
+    assert "0.00 after 1" in label
+    assert curve == "M34.0 76.0L312.0 76.0"
+
+
+def test_pictures_that_appear_after_the_last_one_are_shown_in_turn(call):
+    shown = """async ({ GradeQueue }) => {
+      const pictures = [{ id: 1 }];
+      window.fetch = async (url) => {
+        const offset = Number(new URL(url).searchParams.get("offset"));
+        return new Response(JSON.stringify({ total: pictures.length, items: pictures.slice(offset) }));
+      };
+      const queue = new GradeQueue("all");
+      const shown = [];
+      const next = async () => {
+        await queue.load();
+        queue.step();
+        shown.push(queue.current?.picture.id ?? null);
+      };
+      await next();
+      await next();
+      pictures.push({ id: 2 }, { id: 3 });
+      await queue.fetch();
+      shown.push(queue.current?.picture.id ?? null); // nothing is shown by itself
+      await next();
+      await next();
+      await next();
+      queue.back();
+      shown.push(queue.current.picture.id);
+      return shown;
+    }"""
+    assert call("grade_queue", shown) == [1, None, None, 2, 3, None, 3]

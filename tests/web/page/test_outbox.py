@@ -18,7 +18,7 @@ from tests.web.page.grade_mode import (
     wait_for_grade,
     wait_for_picture,
 )
-from tests.web.page.locators import expect, id_of_name
+from tests.web.page.locators import change_summary, expect, id_of_name, lose_response
 
 GRADES = "**/api/v1/pictures/*/grade"
 
@@ -110,11 +110,7 @@ def test_an_undo_whose_response_is_lost_is_not_repeated(opened):
     wait_for_grade(page, url, names[1], "2")
     page.errors.allowed.append("net::ERR_FAILED")
 
-    def lose(route):
-        route.fetch()
-        route.abort()
-
-    page.route("**/api/v1/grades/undo", lose, times=1)
+    page.route("**/api/v1/grades/undo", lose_response, times=1)
     page.keyboard.press("u")
     wait_for_picture(page, names[1])
     wait_for_grade(page, url, names[1], None)
@@ -154,7 +150,7 @@ def test_a_change_that_another_tab_is_sending_is_undone(opened):
     page, url, names = opened
     sent = []
     other = page.context.new_page()
-    other.route(GRADES, sent.append)
+    other.route(GRADES, lambda route: sent.append(route))
     other.goto(url + GRADE)
     wait_for_picture(other, names[0])
     other.keyboard.press("1")
@@ -171,6 +167,68 @@ def test_a_change_that_another_tab_is_sending_is_undone(opened):
     sent[1].continue_()
     wait_until(lambda: n_unsent(other) == 0)
     assert [stored_grade(page, url, name) for name in names[:3]] == ["1", "2", None]
+
+
+def test_what_a_closed_tab_has_left_is_sent_by_another_one(opened):
+    page, url, names = opened
+    page.errors.allowed.append("net::ERR_FAILED")
+    other = page.context.new_page()
+    other.route(GRADES, lambda route: route.abort())
+    other.goto(url + GRADE)
+    wait_for_picture(other, names[0])
+    other.keyboard.press("1")
+    wait_until(lambda: n_unsent(page) == 1)
+    other.close()
+    wait_for_grade(page, url, names[0], "1")
+    wait_until(lambda: n_unsent(page) == 0)
+
+
+def test_a_question_about_a_grade_does_not_stop_other_tabs(opened):
+    page, url, names = opened
+    page.errors.allow_status(409)
+    other = page.context.new_page()
+    other.goto(url + GRADE)
+    wait_for_picture(other, names[0])
+    change_summary(page, grades=[{"grade": str(age), "value": age, "pictures": 1} for age in range(100)])
+    wait_for_picture(page, names[0])
+    page.keyboard.type("42")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alertdialog")).to_contain_text("no picture has the grade 42 yet")
+    other.keyboard.press("s")
+    wait_for_picture(other, names[1])
+    other.keyboard.press("1")
+    wait_for_grade(page, url, names[1], "1")
+    expect(other.get_by_role("alertdialog")).to_have_count(0)
+    page.get_by_role("button", name="Keep it").click()
+    wait_for_grade(page, url, names[0], "42")
+    wait_until(lambda: n_unsent(page) == 0)
+    expect(other.get_by_role("alertdialog")).to_have_count(0)
+
+
+def test_changes_are_sent_without_the_lock_of_the_browser(opened):
+    page, url, names = opened
+    page.evaluate("() => { navigator.locks.request = async () => { throw new DOMException('', 'SecurityError'); } }")
+    for i in range(2):
+        page.keyboard.press("1")
+        wait_for_picture(page, names[i + 1])
+        wait_for_grade(page, url, names[i], "1")
+
+
+def test_a_grade_of_the_panel_comes_after_an_earlier_one_that_waits(opened):
+    page, url, names = opened
+    held = []
+    page.route(GRADES, lambda route: route.continue_() if held else held.append(route))
+    page.keyboard.press("1")
+    wait_for_picture(page, names[1])
+    wait_until(lambda: page.wait_for_timeout(20) or held)
+    page.goto(f"{url}#chosen={id_of_name(page, url, names[0])}")
+    page.get_by_label("Give a grade").fill("2")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_timeout(200)
+    held[0].continue_()
+    expect(page.get_by_text("Saved: grade 2.")).to_be_visible()
+    wait_until(lambda: n_unsent(page) == 0)
+    assert stored_grade(page, url, names[0]) == "2"
 
 
 def test_changes_that_the_browser_cannot_keep_are_sent_all_the_same(writable_url, visit):

@@ -15,6 +15,7 @@ from tests.web.page.locators import (
     expect,
     fulfill_points,
     id_of,
+    lose_response,
     wait_for_all_pictures,
     wait_for_map,
     wait_for_result,
@@ -84,6 +85,11 @@ def test_a_selection_survives_another_list(visit, url):
     expect(page).to_have_url(re.compile("sort=name"))
     expect(selected_count(page)).to_have_text("1 selected")
     expect(page.locator(f'#pictures [data-id="{chosen}"]').get_by_role("checkbox")).to_be_checked()
+    page.goto(f"{url}#view=quality")
+    expect(bar(page)).to_be_hidden()
+    page.keyboard.press("Escape")  # of another view
+    page.go_back()
+    expect(selected_count(page)).to_have_text("1 selected")
 
 
 def test_all_selected_pictures_get_a_grade_and_have_it_undone(visit, writable_url):
@@ -107,6 +113,24 @@ def test_all_selected_pictures_get_a_grade_and_have_it_undone(visit, writable_ur
     assert grades() == before
     page.locator(".selection-status").get_by_role("button", name="Close").click()
     expect(bar(page)).to_be_hidden()
+
+
+def test_grades_set_again_after_a_lost_response_are_one_change(visit, writable_url):
+    page = visit(writable_url)
+    page.errors.allowed.append("net::ERR_FAILED")
+    wait_for_all_pictures(page)
+    select(page, 0, 1)
+    addresses = [f"{writable_url}api/v1/pictures/{id_of(cards(page).nth(number))}" for number in range(2)]
+    before = [page.request.get(address).json()["grade"] for address in addresses]
+    page.route("**/api/v1/grades", lose_response, times=1)
+    page.get_by_label("Grade for the selected pictures").fill("2")
+    page.get_by_role("button", name="Set grade").click()
+    expect(page.locator("#alert")).to_contain_text("The server does not respond")
+    page.get_by_role("button", name="Set grade").click()
+    expect(page.locator(".selection-status")).to_contain_text("2 pictures graded 2.")
+    page.locator(".selection-status").get_by_role("button", name="Undo").click()
+    expect(page.locator(".selection-status")).to_contain_text("Undone for 2 pictures.")
+    assert [page.request.get(address).json()["grade"] for address in addresses] == before
 
 
 def test_a_grade_that_is_not_on_the_scale_is_asked_about(visit, writable_url):
@@ -176,7 +200,7 @@ def test_pictures_side_by_side_have_one_zoom(visit, url):
     select(page, 0)
     expect(page.get_by_role("button", name="Side by side")).to_be_disabled()
     select(page, 7, 9)
-    page.get_by_role("button", name="Side by side").click()
+    page.get_by_role("button", name="Side by side").evaluate("(button) => [1, 2].forEach(() => button.click())")
     images = page.locator("#side-by-side img")
     expect(images).to_have_count(3)
     for number in range(3):

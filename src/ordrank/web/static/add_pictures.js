@@ -7,6 +7,8 @@ import { postPicture } from "./library_api.js";
 import { announce } from "./notices.js";
 import { NEWEST } from "./state.js";
 
+const PAUSE = 1000; // ms until a picture is sent again to a collection that is busy
+
 /** Asks, adds the pictures one by one, and reports. */
 export class AddDialog {
   /** @param {(pictures: import("./api.js").Picture[]) => Promise<void>} onAdded with the new pictures */
@@ -73,10 +75,13 @@ export class AddDialog {
     let known = 0;
     let lost = null;
     for (const [i, file] of files.entries()) {
-      text.replaceChildren(`${count(i + 1)} of ${count(files.length)}: `, isolated(file.name));
+      const place = [`${count(i + 1)} of ${count(files.length)}: `, isolated(file.name)];
+      text.replaceChildren(...place);
       progress.value = i;
+      const onBusy = () => text.replaceChildren(...place, " – waiting, the collection is busy");
       try {
-        const { picture, is_new } = await postPicture(file, signal);
+        const { picture, is_new } = await send(file, signal, onBusy);
+        text.replaceChildren(...place);
         if (is_new) added.push(picture);
         else known += 1;
       } catch (error) {
@@ -133,6 +138,27 @@ export class AddDialog {
 
   open() {
     if (!this.dialog.open) this.dialog.showModal();
+  }
+}
+
+/**
+ * Send a picture, again while the collection is busy.
+ * @param {File} file
+ * @param {AbortSignal} signal
+ * @param {() => void} onBusy
+ */
+async function send(file, signal, onBusy) {
+  for (;;) {
+    try {
+      return await postPicture(file, signal);
+    } catch (error) {
+      if (error.code !== "busy") throw error;
+    }
+    onBusy();
+    await new Promise((resolve) => {
+      signal.addEventListener("abort", resolve);
+      setTimeout(resolve, PAUSE);
+    });
   }
 }
 

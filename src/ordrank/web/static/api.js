@@ -111,6 +111,21 @@ export function newKey() {
   return `${lastKeyTime.toString(36)}-${Math.random().toString(36).slice(2)}`;
 }
 
+/** Gives a decision that is sent again, as its response was lost, the key that it had: the server makes it once. */
+export class Decision {
+  /** @param {any} content @returns {string} */
+  keyOf(content) {
+    const text = JSON.stringify(content);
+    if (this.text !== text) Object.assign(this, { text, key: newKey() });
+    return this.key;
+  }
+
+  /** The response is there: from now on, the same content is another decision. */
+  close() {
+    this.text = undefined;
+  }
+}
+
 /**
  * @param {number} id
  * @param {string|null} grade null withdraws it
@@ -159,8 +174,8 @@ export async function getPoints(limit = 100_000) {
 /** @param {AbortSignal} signal @returns {Promise<DoctorReport>} */
 export const getDoctorReport = (signal) => json(apiUrl("doctor"), { signal });
 
-/** @returns {Promise<Training>} */
-export const getTraining = () => json(apiUrl("training"));
+/** @param {AbortSignal} [signal] @returns {Promise<Training>} */
+export const getTraining = (signal) => json(apiUrl("training"), { signal });
 
 /** @returns {Promise<Training>} */
 export const startTraining = () => json(apiUrl("training"), { method: "POST" });

@@ -7,7 +7,7 @@ import { loadModule } from "./lazy.js";
 import { announce } from "./notices.js";
 import { MANY_GRADES } from "./palette.js";
 import { fillSearchBar } from "./search_bar.js";
-import { link, listParameters, moreLike, startOf } from "./state.js";
+import { current, link, listParameters, moreLike, sameList, startOf } from "./state.js";
 
 /** The address of the first pictures of a state. @param {import("./state.js").State} state */
 export const firstPage = (state) => picturesUrl({ ...listParameters(state), offset: startOf(state), limit: PAGE_SIZE });
@@ -30,6 +30,7 @@ export async function browse(grid, state, palette, collection) {
   refill();
   if (state.sort !== "spectrum") spectrum?.hideSpectrum();
   else spectrum ??= await loadModule(() => import("./spectrum.js"));
+  if (!sameList(state, current())) return; // the user went elsewhere
   byId("list-title").textContent = title;
   byId("list-count").textContent = "";
   document.title = collection.name;
@@ -42,7 +43,7 @@ export async function browse(grid, state, palette, collection) {
       if (!isFirst) return;
       byId("list-count").textContent = count(total);
       announce(`${title}: ${counted(total, "picture")}.`);
-      if (state.sort === "spectrum") spectrum.showSpectrum(state, total, palette);
+      if (state.sort === "spectrum") spectrum.showSpectrum(state, total, palette, collection);
     },
     onFailure: () => spectrum?.hideSpectrum(),
     card: (picture) => pictureCard(picture, colour(picture)),

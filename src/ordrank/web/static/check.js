@@ -20,6 +20,7 @@ export class Check {
    * @param {(id: number|null) => void} options.onHover
    * @param {(ids: number[]) => void} options.onReport called with the pictures that are listed
    * @param {(picture: import("./api.js").Picture) => void} options.onGraded
+   * @param {(ids: number[]) => Promise<void>} options.settled wait until earlier changes of pictures are stored
    */
   constructor(options) {
     Object.assign(this, options);
@@ -169,7 +170,7 @@ export class Check {
       this.corrected = row;
       this.onGraded(picture);
     };
-    const options = { fieldId: `grade-field-${id}`, proposed: () => estimate };
+    const options = { settled: this.settled, fieldId: `grade-field-${id}`, proposed: () => estimate };
     const nearest = el("ul", {}, ...neighbors.map((neighbor) => this.card(neighbor)));
     const form = this.collection.read_only ? null : gradeForm(suspect, this.palette.grades, onSaved, options);
     form?.querySelector(".row").append(keyHint("C"));

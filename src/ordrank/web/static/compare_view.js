@@ -15,10 +15,12 @@ const KEYS = [
   [["↓", "="], "they are equal"],
   [["S", "Space"], "skip this pair"],
   [["U", "Ctrl+Z"], "undo the last comparison"],
+  [["Z"], "full size of both; arrow keys then move one, Tab goes to the other, Z returns"],
   [["?"], "these keys"],
 ];
 const SIDES = ["first", "second"];
 const AHEAD = 2; // pairs that are known in advance
+const END = 100; // pictures shown of each end of a long ranking
 
 /** @typedef {import("./labeling_api.js").SuggestedPair} SuggestedPair */
 
@@ -29,11 +31,13 @@ export class CompareView {
    * @param {import("./palette.js").Palette} options.palette
    * @param {import("./api.js").Collection} options.collection
    * @param {import("./outbox.js").Outbox} options.outbox
+   * @param {(picture: import("./api.js").Picture) => void} options.onMissing called when the collection does not have a
+   *   picture any more
    */
-  constructor({ palette, collection, outbox }) {
+  constructor({ palette, collection, outbox, onMissing }) {
     Object.assign(this, { palette, collection, outbox });
     this.title = "compare-title";
-    this.stages = SIDES.map((side) => new Stage(byId(`compare-${side}`), undefined));
+    this.stages = SIDES.map((side) => new Stage(byId(`compare-${side}`), { onGone: onMissing }));
     /** @type {SuggestedPair|null} */
     this.pair = null;
     /** The next pairs. @type {SuggestedPair[]} */
@@ -159,6 +163,34 @@ export class CompareView {
     announce(`Undone: ${pair.first.name} and ${pair.second.name}.`);
   }
 
+  /**
+   * Forget a comparison that was not stored.
+   * @param {import("./outbox.js").Change} change
+   * @returns {SuggestedPair|undefined} what was compared, if it was on this page
+   */
+  discard({ key: discarded }) {
+    const found = this.history.find(({ key }) => key === discarded);
+    this.history = this.history.filter((entry) => entry !== found);
+    if (this.active) this.countComparisons();
+    return found?.pair;
+  }
+
+  /** Go on without a picture that the collection does not have any more. @param {number} id */
+  leave(id) {
+    const isWithout = ({ first, second }) => first.id !== id && second.id !== id;
+    this.history = this.history.filter(({ pair }) => isWithout(pair));
+    this.ready = this.ready.filter(isWithout);
+    if (!this.pair || isWithout(this.pair)) return;
+    this.pair = null;
+    if (this.active) attempt(() => this.advance());
+  }
+
+  /** Show the full size of both pictures, or all of them again; the left one gets the focus. */
+  zoom() {
+    const zoomed = this.stages.filter((stage) => stage.zoomed);
+    for (const stage of zoomed.length ? zoomed : this.stages.toReversed()) stage.zoom();
+  }
+
   /** Show the ranking again, soon after a comparison was stored. @param {{comparisons: number}|null} result */
   settle(result) {
     this.total = result?.comparisons ?? this.total;
@@ -166,13 +198,19 @@ export class CompareView {
     this.timer = setTimeout(() => this.active && attempt(() => this.rank()), 400);
   }
 
-  /** Show the ranking so far. */
+  /** Show the ranking so far, of a long one both ends. */
   async rank() {
-    const { items, total } = await getComparisons();
+    const { items, total } = await getComparisons(0, 2 * END);
+    const between = Math.max(0, total - 2 * END);
+    const highest = between ? (await getComparisons(total - END, END)).items : items.splice(END);
     byId("compare-ranking").hidden = !total;
-    const shown = [...items].sort((a, b) => a.value - b.value);
-    byId("ranking").replaceChildren(...shown.map((item) => this.ranked(item)));
+    const [low, high] = [items.slice(0, END), highest].map((end) => end.map((item) => this.ranked(item)));
+    const gap = between ? [el("li", { class: "gap muted" }, `${count(between)} more`)] : [];
+    byId("ranking").replaceChildren(...low, ...gap, ...high);
     byId("ranking-count").textContent = total ? count(total) : "";
+    byId("ranking-about").textContent = between
+      ? `The ${END} lowest and the ${END} highest of the compared pictures.`
+      : "The compared pictures from the lowest to the highest.";
     this.countComparisons();
   }
 
@@ -185,7 +223,7 @@ export class CompareView {
     const image = el("img", { src: thumbnail("picture", id), ...options });
     const shown = grade === null ? [uncertainty] : [dot(this.palette.cssOf(grade)), isolated(grade)];
     const text = el("span", { "aria-hidden": "true" }, ...shown);
-    const href = link({ chosen: id });
+    const href = link({ view: "browse", chosen: id }); // there is no panel here
     return el("li", { "data-id": id }, el("a", { href, title: `${name}: ${uncertainty}` }, image, text));
   }
 
@@ -220,11 +258,13 @@ export class CompareView {
       " ": next,
       u: undo,
       "Control+z": undo,
+      z: () => this.zoom(),
       "?": () => showKeys(KEYS),
     };
-    listenToKeys("compare", (key, { repeat }) => {
+    listenToKeys("compare", (key, { repeat, target }) => {
       if (!this.active || !keys[key]) return false;
-      if (key.startsWith("Arrow") && this.stages.some(({ zoomed }) => zoomed)) return false; // moves the picture
+      const scrolls = target.closest("#ranking") || this.stages.some(({ zoomed }) => zoomed);
+      if (key.startsWith("Arrow") && scrolls) return false; // moves the ranking or the picture
       if (!repeat) keys[key]();
     });
   }

@@ -30,6 +30,8 @@ export class GradeQueue {
     /** @type {Item[]} */
     this.items = [];
     this.at = -1;
+    /** Whether the user is behind the last picture. */
+    this.isDone = false;
     this.renewals = 0;
     /** Whether the last fetch found nothing new. */
     this.atEnd = false;
@@ -39,7 +41,7 @@ export class GradeQueue {
 
   /** The picture on the screen. @returns {Item|null} */
   get current() {
-    return this.items[this.at] ?? null;
+    return this.isDone ? null : (this.items[this.at] ?? null);
   }
 
   /** The pictures after it that are known. @param {number} n */
@@ -54,7 +56,8 @@ export class GradeQueue {
 
   /** Go to the next picture, or behind the last one. */
   step() {
-    if (this.at < this.items.length) this.at += 1;
+    this.isDone = this.at + 1 >= this.items.length;
+    if (!this.isDone) this.at += 1;
     const ahead = ORDERS[this.order].list ? AHEAD : SUGGESTED_AHEAD;
     if (this.items.length - this.at > ahead || this.atEnd) return;
     this.fetch().catch(() => {}); // tried again when it is needed
@@ -62,8 +65,9 @@ export class GradeQueue {
 
   /** Go to the picture before; return whether there is one. */
   back() {
-    if (this.at <= 0) return false;
-    this.at -= 1;
+    if (this.isDone ? this.at < 0 : this.at <= 0) return false;
+    if (!this.isDone) this.at -= 1;
+    this.isDone = false;
     return true;
   }
 
@@ -71,13 +75,24 @@ export class GradeQueue {
   visit(item) {
     const known = this.items.findIndex(({ picture }) => picture.id === item.picture.id);
     if (known >= 0) this.at = known;
-    else this.items.splice(Math.max(this.at, 0), 0, item);
-    if (this.at < 0) this.at = 0;
+    else {
+      this.at = Math.max(0, this.isDone ? this.at + 1 : this.at);
+      this.items.splice(this.at, 0, item);
+    }
+    this.isDone = false;
   }
 
   /** @param {import("./api.js").Picture} picture that has changed */
   replace(picture) {
     for (const item of this.items) if (item.picture.id === picture.id) item.picture = picture;
+  }
+
+  /** Forget a picture that is gone. @param {number} id */
+  remove(id) {
+    const found = this.items.findIndex(({ picture }) => picture.id === id);
+    if (found < 0) return;
+    this.items.splice(found, 1);
+    if (found <= this.at) this.at -= 1; // the next one is the one after it
   }
 
   /** Forget what comes next, which has another order now. */
@@ -101,15 +116,17 @@ export class GradeQueue {
     const { list } = ORDERS[this.order];
     const { renewals } = this;
     const isOutdated = () => renewals !== this.renewals;
-    const items = await (list ? this.listed(list, isOutdated) : this.suggested());
+    const items = await (list ? this.listed(list, isOutdated) : this.suggested(isOutdated));
     if (isOutdated()) return;
     this.atEnd = !items.length;
     this.items.push(...items);
   }
 
-  async suggested() {
+  /** The next suggestions; after the last ones, all other pictures without a grade. @param {() => boolean} isOutdated */
+  async suggested(isOutdated) {
     const limit = Math.min(SUGGESTIONS + this.skipped, MOST_SUGGESTIONS);
-    return this.unknown((await getSuggestions(limit, grader())).items);
+    const items = this.unknown((await getSuggestions(limit, grader())).items);
+    return items.length || limit < MOST_SUGGESTIONS ? items : this.listed(ORDERS.ungraded.list, isOutdated);
   }
 
   /**

@@ -1,7 +1,7 @@
 /** The mode in which pictures are graded one after another, by key or mouse. */
 
 import { ApiError, getPicture } from "./api.js";
-import { askToKeep } from "./dialog.js";
+import { ask, askToKeep } from "./dialog.js";
 import { byId, counted, el, isolated } from "./dom.js";
 import { GradePad } from "./grade_pad.js";
 import { GradeProgress } from "./grade_progress.js";
@@ -36,12 +36,13 @@ export class GradeView {
    * @param {import("./api.js").Collection} options.collection
    * @param {import("./outbox.js").Outbox} options.outbox
    * @param {(pictures: Picture[]) => void} options.onUndone called when a change of an earlier page was undone
+   * @param {(picture: Picture) => void} options.onMissing called when the collection does not have a picture any more
    */
-  constructor({ palette, collection, outbox, onUndone }) {
-    Object.assign(this, { palette, collection, outbox, onUndone });
+  constructor({ palette, collection, outbox, onUndone, onMissing }) {
+    Object.assign(this, { palette, collection, outbox, onUndone, onMissing });
     this.title = "grade-title";
     const showZoom = (zoomed) => byId("grade-zoom").setAttribute("aria-pressed", String(zoomed));
-    this.stage = new Stage(byId("grade-stage"), showZoom);
+    this.stage = new Stage(byId("grade-stage"), { onZoom: showZoom, onGone: onMissing });
     this.pad = new GradePad((grade) => attempt(() => this.give(grade)));
     this.progress = new GradeProgress(collection);
     /** Changes of this page. @type {{key: string, item: import("./grade_queue.js").Item, change: any}[]} */
@@ -73,8 +74,14 @@ export class GradeView {
     this.stay(); // what is on its way has the former order
     if (isLoading || !this.queue.current) return this.forward();
     this.render();
-    const picture = await getPicture(this.queue.current.picture.id); // its estimate may be another
-    if (!this.outbox.concerns(picture.id)) this.replace(picture);
+    const shown = this.queue.current.picture;
+    try {
+      const picture = await getPicture(shown.id); // its estimate may be another
+      if (!this.outbox.concerns(picture.id)) this.replace(picture);
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      this.onMissing(shown);
+    }
   }
 
   stop() {
@@ -217,9 +224,13 @@ export class GradeView {
     announce(`Undone: ${picture.name} has ${picture.grade === null ? "no grade" : `the grade ${picture.grade}`}.`);
   }
 
-  /** Undo a change that was not made on this page. */
+  /** Undo a change that was not made on this page, if that is meant. */
   async undoEarlier() {
-    const pictures = this.outbox.waiting ? [] : await postUndo(grader(), null);
+    const who = grader() ?? "anybody without a name";
+    const question = `Nothing was graded since this page was opened. Undo the last change by ${who} all the same?`;
+    const isMeant = !this.outbox.waiting && (await ask(question, { accept: "Undo it", decline: "Leave it" }));
+    if (!isMeant) return announce("Nothing was undone.");
+    const pictures = await postUndo(grader(), null);
     if (!pictures.length) return announce("There is nothing to undo.");
     const [picture] = pictures; // of several that were graded together
     this.stay();
@@ -228,6 +239,16 @@ export class GradeView {
     this.render();
     announce(`Undone: ${pictures.length === 1 ? picture.name : counted(pictures.length, "picture")}.`);
     this.onUndone(pictures);
+  }
+
+  /** Go on without a picture that the collection does not have any more. @param {number} id */
+  leave(id) {
+    const isShown = this.queue.current?.picture.id === id;
+    this.history = this.history.filter(({ item }) => item.picture.id !== id);
+    this.queue.remove(id);
+    if (!isShown) return;
+    this.stay();
+    if (this.active) attempt(() => this.forward());
   }
 
   /** Show again a picture whose change was not stored. @param {import("./outbox.js").Change} change */

@@ -1,6 +1,6 @@
 /** The form that sets, corrects or removes the grade of a picture, with undo. */
 
-import { ApiError, getPicture, newKey, putGrade } from "./api.js";
+import { ApiError, Decision, getPicture, putGrade } from "./api.js";
 import { askToKeep } from "./dialog.js";
 import { el, visuallyHidden } from "./dom.js";
 import { postUndo } from "./labeling_api.js";
@@ -13,15 +13,16 @@ const NUMBER = "\\s*[\\-+]?[0-9]*\\.?[0-9]+([eE][\\-+]?[0-9]+)?\\s*";
  * @param {import("./api.js").Picture} picture
  * @param {import("./api.js").Grade[]} grades ascending
  * @param {(picture: import("./api.js").Picture) => void} onSaved
- * @param {object} [options]
+ * @param {object} options
  * @param {string} [options.fieldId]
  * @param {(picture: import("./api.js").Picture) => string|null} [options.proposed] grade in the field
+ * @param {(ids: number[]) => Promise<void>} options.settled wait until earlier changes of pictures are stored
  */
 export function gradeForm(
   picture,
   grades,
   onSaved,
-  { fieldId = "grade-field", proposed = ({ grade, estimate }) => grade ?? estimate } = {},
+  { settled, fieldId = "grade-field", proposed = ({ grade, estimate }) => grade ?? estimate },
 ) {
   const numeric = grades.every(({ grade }) => Number.isFinite(Number(grade)));
   const [field, ...suggestions] = numeric ? numberField(fieldId, grades) : wordField(fieldId, grades);
@@ -63,9 +64,12 @@ export function gradeForm(
   const undo = async (saved) => {
     if (await change(() => undoGrade(picture.id, saved))) say("Undone");
   };
+  const decision = new Decision();
   const put = async (grade) => {
-    const saved = { grader: grader(), key: newKey() };
-    if (!(await change(() => putOrAsk(picture.id, grade, saved)))) return;
+    const saved = { grader: grader(), key: decision.keyOf([grade, grader()]) };
+    const send = () => settled([picture.id]).then(() => putOrAsk(picture.id, grade, saved));
+    if (!(await change(send))) return;
+    decision.close();
     const onclick = () => undo(saved);
     say("Saved", " ", el("button", { type: "button", class: "link-button", onclick }, "Undo"));
   };

@@ -144,7 +144,8 @@ export class Grid {
   update(id, changes) {
     const old = this.shown.get(id);
     if (!old) return;
-    this.fetched -= 1; // if it has moved to a later page, the next page begins one picture earlier
+    // If it has moved to a later page, the next page begins one picture earlier.
+    this.fetched = Math.max(this.start, this.fetched - 1);
     const item = { ...old.item, ...changes };
     const element = this.source.card(item, [...this.shown.keys()].indexOf(id));
     element.classList.toggle("chosen", old.element.classList.contains("chosen"));

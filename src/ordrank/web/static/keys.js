@@ -14,13 +14,14 @@ const RESERVED = [..."usezr"];
 export function listenToKeys(view, onKey) {
   document.addEventListener("keydown", (event) => {
     if (document.documentElement.dataset.view !== view || event.defaultPrevented || event.isComposing) return;
-    if (event.altKey || event.metaKey || (event.ctrlKey && event.key !== "z")) return;
+    const isCommand = event.ctrlKey || event.metaKey; // on a Mac
+    if (event.altKey || (isCommand && event.key !== "z")) return;
     const { target } = event;
     if (!(target instanceof Element) || target.closest(FIELDS) || document.querySelector("dialog:modal")) return;
     const onControl = target.closest("a, button, summary") && (event.key === "Enter" || event.key === " ");
     if (onControl) return; // which it activates
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (onKey(event.ctrlKey ? "Control+z" : key, event) !== false) event.preventDefault();
+    if (onKey(isCommand ? "Control+z" : key, event) !== false) event.preventDefault();
   });
 }
 
@@ -40,14 +41,14 @@ export function releaseButtons(box, heading) {
 export const areNumbers = (grades) => grades.every((grade) => grade.trim() !== "" && Number.isFinite(Number(grade)));
 
 /**
- * The key of each grade; null if there are too many, and for words whose letters are taken.
+ * The key of each grade, a digit for itself; null if there are too many, and for words whose letters are taken.
  * @param {string[]} grades ascending
  * @returns {(string|null)[]|null}
  */
 export function keysOfGrades(grades) {
   if (areNumbers(grades)) {
-    if (grades.every((grade) => /^[0-9]$/.test(grade))) return grades;
-    return grades.length <= 10 ? grades.map((_, i) => String((i + 1) % 10)) : null;
+    const free = [..."1234567890"].filter((digit) => !grades.includes(digit));
+    return grades.length <= 10 ? grades.map((grade) => (/^[0-9]$/.test(grade) ? grade : free.shift())) : null;
   }
   const taken = new Set(RESERVED);
   const found = grades.map((grade) => {

@@ -18,7 +18,9 @@ const QUIET = 600; // ms without a change after which the summary of the collect
  * @param {() => boolean} options.isTraining
  * @param {(pictures: import("./api.js").Picture[]) => Promise<void>} options.onStored called some time after grades of
  *   pictures have been stored
- * @returns {{outbox: Outbox, grade: GradeView, compare: CompareView, graders: GradersView}}
+ * @returns {{outbox: Outbox, grade: GradeView, compare: CompareView, graders: GradersView,
+ *            settled: (ids: number[]) => Promise<void>, leave: (ids: number[]) => void}} settled: wait until earlier
+ *   changes of pictures are stored; leave: show pictures no more that were removed
  */
 export function connectLabeling({ palette, collection, isTraining, onStored }) {
   /** Stored, and not shown elsewhere yet. @type {Map<number, import("./api.js").Picture>} */
@@ -46,27 +48,45 @@ export function connectLabeling({ palette, collection, isTraining, onStored }) {
     },
     onNewGrade: async (change, reason) => {
       const isKept = await askToKeep(reason, change.name);
-      if (!isKept) grade.discard(change);
-      return isKept;
+      if (isKept) return true;
+      grade.discard(change);
+      keep([]); // what was stored before waits for the outbox to be empty
+      return false;
     },
     onRejected: (change, error) => {
       const { kind, name, picture } = change;
-      grade.discard(change);
       keep([]);
+      const pair = compare.discard(change);
+      if (error.status === 404 && pair) return attempt(() => findMissing(pair));
+      if (error.status === 404 && kind !== "comparison") return onMissing({ id: picture, name });
+      grade.discard(change);
       if (kind === "undo") attempt(async () => keep([await getPicture(picture)])); // which is shown without the change
       const lost = kind === "undo" ? `The grade of ${name} could not be undone` : `${name} could not be changed`;
       showError(new ApiError(400, `${lost}: ${error.message.replace(/\.$/, "")}.`));
     },
     onState: () => showUnsent(outbox, isTraining()),
   });
-  const grade = new GradeView({
-    palette,
-    collection,
-    outbox,
-    onUndone: keep,
-  });
-  const compare = new CompareView({ palette, collection, outbox });
-  return { outbox, grade, compare, graders: new GradersView({ collection, palette }) };
+  /** Go on without pictures that the collection does not have any more. @param {number[]} ids */
+  const leave = (ids) => {
+    for (const id of ids) for (const view of [grade, compare]) view.leave(id);
+  };
+  const onMissing = ({ id, name }) => {
+    leave([id]);
+    showError(new ApiError(404, `${name} was removed from the collection.`));
+  };
+  const findMissing = async ({ first, second }) => {
+    for (const picture of [first, second]) {
+      const found = await getPicture(picture.id).catch((error) => error);
+      if (found.status === 404 || found.name !== picture.name) onMissing(picture);
+    }
+  };
+  const grade = new GradeView({ palette, collection, outbox, onUndone: keep, onMissing });
+  const compare = new CompareView({ palette, collection, outbox, onMissing });
+  const settled = async (ids) => {
+    await outbox.settled(ids);
+    for (const id of ids) stored.delete(id); // the change that waits for this shows the picture
+  };
+  return { outbox, grade, compare, graders: new GradersView({ collection, palette }), settled, leave };
 }
 
 /** Say how many changes the server has not acknowledged, and why. @param {Outbox} outbox @param {boolean} isTraining */

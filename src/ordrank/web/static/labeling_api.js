@@ -73,5 +73,10 @@ export function getNextPair({ grader, skip }) {
 export const postComparison = (first, second, outcome, grader) =>
   sendJson("POST", "comparisons", { first, second, outcome, grader });
 
-/** The compared pictures, ranked. @returns {Promise<{total: number, items: ComparedPicture[]}>} */
-export const getComparisons = () => json(apiUrl("comparisons"));
+/**
+ * The compared pictures, lowest first.
+ * @param {number} offset
+ * @param {number} limit
+ * @returns {Promise<{total: number, items: ComparedPicture[]}>}
+ */
+export const getComparisons = (offset, limit) => json(apiUrl("comparisons", { offset, limit }));

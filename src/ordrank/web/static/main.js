@@ -38,10 +38,12 @@ const bar = lazy(async () => {
   return new SelectionBar({
     selection,
     palette,
+    settled,
     total: () => (grid.stale ? 0 : grid.end),
     all: () => grid.fetchIds(),
     onGraded: showStored,
     onRemoved: async (ids) => {
+      labeling.value?.leave(ids);
       const { view, id, chosen } = current();
       if (view === "picture" && ids.includes(Number(id))) go(START, { replace: true });
       else if (ids.includes(chosen)) go({ chosen: null }, { replace: true });
@@ -76,9 +78,12 @@ const grid = new Grid({
 });
 const panel = lazy(async () => {
   const { Panel } = await loadModule(() => import("./panel.js"));
-  return new Panel((picture) => {
-    showInList(picture);
-    attempt(() => showGraded(picture));
+  return new Panel({
+    settled,
+    onGraded: (picture) => {
+      showInList(picture);
+      attempt(() => showGraded(picture));
+    },
   });
 });
 const places = new ScrollMemory(() => grid.listed);
@@ -88,6 +93,7 @@ const check = lazy(async () => {
     grid,
     palette,
     collection,
+    settled,
     onHover: (id) => map.highlight(id),
     onReport: (ids) => {
       map.mark(ids);
@@ -133,6 +139,9 @@ const views = {
   graders: lazyView("graders", "graders-title", labeling, ({ graders }) => graders),
   quality: lazyView("quality", "list-title", quality),
 };
+
+/** Wait until grades of pictures that were given before are stored. @param {number[]} ids */
+const settled = async (ids) => labeling.value?.settled(ids);
 
 /** Mark the selected pictures on the map, else those of the list, unless it is the whole collection. */
 function markOnMap() {
@@ -221,9 +230,10 @@ async function show({ navigated = false, place = null } = {}) {
   }
 }
 
+/** Show the state again, at the same place. */
 function reload() {
   shown = null;
-  return show();
+  return show({ place: { top: scrollY, listed: grid.listed } });
 }
 
 /** Show a view, and stop the others. @param {import("./state.js").State} state @param {{navigated: boolean}} options */
@@ -248,11 +258,15 @@ async function rank(state) {
   try {
     await showResult(grid, state, { palette, collection, onAdd, onResult: (result) => map.showQuery(result) });
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    const isMissing = error.status === 404 || (error.status === 400 && !canBeId(state));
+    if (!(error instanceof ApiError) || !isMissing) throw error;
     if (file) await incoming.search(file, { replace: true });
     else showMissing(state);
   }
 }
+
+/** Whether there may be a picture of the id, or the query, in a state. @param {import("./state.js").State} state */
+const canBeId = ({ view, id }) => view === "query" || (/^\d+$/.test(id) && Number(id) < 2 ** 31);
 
 /** Skip links move the focus and leave the URL, which is the state, alone. */
 function listenToSkipLinks() {
@@ -282,9 +296,9 @@ async function start() {
   });
   window.addEventListener("hashchange", () => attempt(() => show({ navigated: true, place: places.arrive() })));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => attempt(reload));
-  await show({ place });
+  await attempt(() => show({ place })); // what fails here can be tried again, and the rest of the page works
   await firstImages();
-  await map.load();
+  await attempt(() => map.load());
   await Promise.all([labeling.get(), panel.get(), bar.get(), result.get()]);
   if (!collection.read_only) await training.resume();
 }

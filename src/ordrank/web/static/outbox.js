@@ -22,6 +22,7 @@ import { remember, remembered, rememberedKeys, unsentOf } from "./settings.js";
 const FIRST_DELAY = 400; // ms until a change is sent again
 const LONGEST_DELAY = 4000;
 const SLOW = 2000; // ms after which a change is said to wait
+const POLL_INTERVAL = 50; // ms
 
 /** Sends one change after another, in their order, and again until the server is back. */
 export class Outbox {
@@ -41,7 +42,13 @@ export class Outbox {
     this.unkept = new Map();
     /** Keys of changes that are certainly about the collection that the server has. @type {Set<string>} */
     this.certain = new Set();
-    window.addEventListener("storage", (event) => event.key?.startsWith("ordrank unsent") && this.onState());
+    /** Pictures with a grade that the user is asked about: their changes wait for the answer. @type {Set<number>} */
+    this.asked = new Set();
+    window.addEventListener("storage", (event) => {
+      if (!event.key?.startsWith("ordrank unsent")) return;
+      this.onState();
+      setTimeout(() => this.run(), SLOW); // the other tab may be gone
+    });
     window.addEventListener("online", () => this.wake?.());
     window.addEventListener("beforeunload", (event) => !this.isKept && event.preventDefault());
   }
@@ -61,9 +68,17 @@ export class Outbox {
     return this.unkept.size === 0;
   }
 
-  /** Whether a change of a picture is not sent yet. @param {number} id */
-  concerns(id) {
-    return outstanding(this.read()).some(({ picture }) => picture === id);
+  /** Whether a change of one of some pictures is not sent yet. @param {...number} ids */
+  concerns(...ids) {
+    return outstanding(this.read()).some(({ picture }) => ids.includes(picture));
+  }
+
+  /** Wait until no change of some pictures is on its way; throw why nothing is sent. @param {number[]} ids */
+  async settled(ids) {
+    while (this.concerns(...ids)) {
+      if (this.problem) throw this.problem;
+      await pause(POLL_INTERVAL);
+    }
   }
 
   /** @param {Omit<Change, "key">} change @returns {string} its key */
@@ -80,8 +95,11 @@ export class Outbox {
     if (this.running) return;
     this.running = true;
     let delay = FIRST_DELAY;
-    while (this.read().length) {
-      const sent = await inTurn(() => this.sendFirst());
+    while (this.ready(this.read()).length) {
+      const sent = await this.sendFirst().catch((error) => {
+        this.problem = error;
+        return false;
+      });
       this.onState();
       if (sent) {
         delay = FIRST_DELAY;
@@ -98,27 +116,32 @@ export class Outbox {
 
   /** Send the first change; return whether it is done with. */
   async sendFirst() {
-    const change = this.takeFirst();
-    if (!change) return true; // undone, or sent by another tab
+    const finish = await inTurn("ordrank outbox", async () => {
+      const change = this.takeFirst();
+      return change && this.exchange(change); // else undone, or sent by another tab
+    });
+    await finish?.();
+    return this.problem === null;
+  }
+
+  /** Send a change; return what is to be done then, which other tabs need not wait for. @param {Change} change */
+  async exchange(change) {
     const timer = setTimeout(() => {
       this.slow = true;
       this.onState();
     }, SLOW);
-    /** @type {() => void|Promise<void>} */
-    let finish;
     try {
       if (!this.certain.has(change.key)) await checkPicture(change);
       const result = await send(change);
       this.forget(change);
       this.problem = null;
-      finish = () => this.onSent(change, result);
+      return () => this.onSent(change, result);
     } catch (error) {
-      finish = () => this.handle(change, error);
+      return () => this.handle(change, error);
+    } finally {
+      clearTimeout(timer);
+      this.slow = false;
     }
-    clearTimeout(timer);
-    this.slow = false;
-    await finish();
-    return this.problem === null;
   }
 
   /** The first change to send, marked for all tabs; those that need not be sent are forgotten. */
@@ -126,19 +149,24 @@ export class Outbox {
     const changes = this.read();
     const left = outstanding(changes);
     for (const change of changes) if (!left.includes(change)) this.forget(change);
-    if (!left.length) return undefined;
-    const first = { ...left[0], begun: true };
+    const [next] = this.ready(left);
+    if (!next) return undefined;
+    const first = { ...next, begun: true };
     this.store(first);
     return first;
   }
 
+  /** Those that need not wait for an answer of the user. @param {Change[]} changes */
+  ready(changes) {
+    return changes.filter(({ picture }) => !this.asked.has(picture));
+  }
+
   /** @param {Change} change @param {Error} error */
-  async handle(change, error) {
+  handle(change, error) {
     const code = error instanceof ApiError ? error.code : undefined;
     this.problem = null;
     if (code === "new_grade") {
-      if (await this.onNewGrade(change, error.message)) this.store({ ...change, acceptNew: true });
-      else this.forget(change);
+      this.askAbout(change, error.message); // the others are sent meanwhile
     } else if (isRejected(change, error)) {
       this.forget(change);
       this.onRejected(change, error);
@@ -146,6 +174,20 @@ export class Outbox {
       this.problem = error;
       this.certain.clear(); // another server may be there the next time
     }
+  }
+
+  /** Ask whether to keep a grade, once in all tabs. @param {Change} change @param {string} reason */
+  async askAbout(change, reason) {
+    this.asked.add(change.picture);
+    await inTurn("ordrank question", async () => {
+      await pause(FIRST_DELAY); // what another tab has stored before it let this one go on arrives a moment later
+      const known = this.read().find(({ key }) => key === change.key);
+      if (!known || known.acceptNew) return; // answered in another tab
+      if (await this.onNewGrade(change, reason)) this.store({ ...change, acceptNew: true });
+      else this.forget(change);
+    });
+    this.asked.delete(change.picture);
+    this.run();
   }
 
   /** All changes, also of other tabs, in the order in which they were made. @returns {Change[]} */
@@ -176,8 +218,29 @@ export class Outbox {
   }
 }
 
-/** Do one thing at a time in all tabs of the page, where the browser allows to wait for the others. */
-const inTurn = (action) => (navigator.locks ? navigator.locks.request("ordrank outbox", action) : action());
+/**
+ * Do one thing of a name at a time in all tabs of the page, where the browser allows to wait for the others.
+ * @template T
+ * @param {string} name
+ * @param {() => Promise<T>} action
+ * @returns {Promise<T>}
+ */
+async function inTurn(name, action) {
+  let hasBegun = false;
+  const begin = () => {
+    hasBegun = true;
+    return action();
+  };
+  try {
+    return await navigator.locks.request(name, begin);
+  } catch (error) {
+    if (hasBegun) throw error;
+    return action(); // there are no locks here
+  }
+}
+
+/** @param {number} time ms */
+const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
 /** The changes without those that were undone before they were sent. @param {Change[]} changes */
 function outstanding(changes) {

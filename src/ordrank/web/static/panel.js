@@ -12,9 +12,13 @@ const close = () => go({ chosen: null });
 
 /** Shows one picture at a time. */
 export class Panel {
-  /** @param {(picture: import("./api.js").Picture) => void} onGraded */
-  constructor(onGraded) {
-    this.onGraded = onGraded;
+  /**
+   * @param {object} options
+   * @param {(picture: import("./api.js").Picture) => void} options.onGraded
+   * @param {(ids: number[]) => Promise<void>} options.settled wait until earlier changes of pictures are stored
+   */
+  constructor({ onGraded, settled }) {
+    Object.assign(this, { onGraded, settled });
     this.dialog = byId("panel");
     this.body = byId("panel-body");
     byId("panel-close").addEventListener("click", close);
@@ -52,14 +56,14 @@ export class Panel {
 
   /** @param {import("./api.js").Picture} picture */
   fill(picture) {
-    const { ranked } = this;
+    const { ranked, settled } = this;
     const { grades, read_only } = this.collection;
     byId("panel-title").replaceChildren(isolated(picture.name));
     this.body.replaceChildren(
       el("img", { src: thumbnail("picture", picture.id), alt: alternativeText(picture) }),
       el("div", { class: "panel-facts" }, facts(picture, grades), actions(picture.id)),
       ranked ? distanceSection(ranked) : "",
-      read_only ? "" : gradeForm(picture, grades, (changed) => this.update(changed)),
+      read_only ? "" : gradeForm(picture, grades, (changed) => this.update(changed), { settled }),
     );
   }
 

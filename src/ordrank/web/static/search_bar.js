@@ -13,7 +13,7 @@ export function listenToSearchBar() {
   const search = () => {
     clearTimeout(timer);
     const text = field.value.trim() || null;
-    if (text === current().search) return;
+    if (text === current().search || current().view !== "browse") return;
     go({ search: text, at: null, chosen: null }, { replace: current().search !== null }); // one entry while typing
   };
   field.addEventListener("input", () => {

@@ -105,7 +105,8 @@ export class Selection {
   /** Control and A selects what is listed, Escape nothing. @param {KeyboardEvent} event */
   key(event) {
     if (event.defaultPrevented || event.target.closest(FIELDS) || document.querySelector("dialog:modal")) return;
-    if (event.key === "Escape" && this.isActive && !event.target.closest("dialog")) this.clear();
+    const isShown = document.getElementById("selection")?.checkVisibility(); // there are views without it
+    if (event.key === "Escape" && this.isActive && isShown && !event.target.closest("dialog")) this.clear();
     else if (event.key === "a" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey) {
       const order = this.order();
       if (!order.length) return;

@@ -1,6 +1,6 @@
 /** The bar at the bottom with what can be done with the selected pictures. */
 
-import { ApiError, newKey } from "./api.js";
+import { ApiError, Decision } from "./api.js";
 import { ask, askToKeep } from "./dialog.js";
 import { byId, count, counted, el } from "./dom.js";
 import { loadModule } from "./lazy.js";
@@ -19,11 +19,13 @@ export class SelectionBar {
    * @param {import("./palette.js").Palette} options.palette
    * @param {() => number} options.total number of pictures that the list has, also those that are not loaded
    * @param {() => Promise<number[]>} options.all their ids
+   * @param {(ids: number[]) => Promise<void>} options.settled wait until earlier changes of pictures are stored
    * @param {(pictures: import("./api.js").Picture[]) => Promise<void>} options.onGraded
    * @param {(ids: number[]) => Promise<void>} options.onRemoved
    */
   constructor(options) {
     Object.assign(this, options);
+    this.decision = new Decision();
     const button = (label, action, name = "") =>
       el("button", { type: "button", class: name, onclick: () => attempt(action) }, label);
     this.text = el("span", { class: "selected-count" });
@@ -107,15 +109,17 @@ export class SelectionBar {
   async grade(grade, acceptNew = false) {
     clearError();
     const ids = [...this.selection.ids];
-    const change = { grader: grader(), key: newKey() };
+    const change = { grader: grader(), key: this.decision.keyOf([ids, grade, grader()]) };
     let pictures;
     try {
+      await this.settled(ids);
       pictures = await postGrades(ids, grade, { ...change, acceptNew });
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== "new_grade" || acceptNew) throw error;
       if (await askToKeep(error.message)) await this.grade(grade, true);
       return;
     }
+    this.decision.close();
     await this.finish(
       `${counted(pictures.length, "picture")} graded ${grade}.`,
       () => this.onGraded(pictures),

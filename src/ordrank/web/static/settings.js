@@ -1,7 +1,11 @@
 /** What the page remembers in this browser: the name of the grader, and choices by collection. */
 
+/** What the storage does not take, until the page ends. @type {Map<string, any>} */
+const unkept = new Map();
+
 /** @param {string} key @param {any} [otherwise] @returns {any} */
 export function remembered(key, otherwise = null) {
+  if (unkept.has(key)) return unkept.get(key) ?? otherwise;
   try {
     return JSON.parse(localStorage.getItem(`ordrank ${key}`) ?? "null") ?? otherwise;
   } catch {
@@ -9,14 +13,16 @@ export function remembered(key, otherwise = null) {
   }
 }
 
-/** Return whether it is kept. @param {string} key @param {any} value null forgets it */
+/** Return whether it is kept when the page ends. @param {string} key @param {any} value null forgets it */
 export function remember(key, value) {
+  unkept.delete(key);
   try {
     if (value === null) localStorage.removeItem(`ordrank ${key}`);
     else localStorage.setItem(`ordrank ${key}`, JSON.stringify(value));
     return true;
   } catch {
-    return false; // no storage, or no room
+    unkept.set(key, value); // no storage, or no room
+    return false;
   }
 }
 

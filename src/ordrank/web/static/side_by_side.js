@@ -14,6 +14,7 @@ const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 /** @param {number[]} ids @param {import("./palette.js").Palette} palette */
 export async function showSideBySide(ids, palette) {
   const pictures = await Promise.all(ids.map(getPicture));
+  if (document.getElementById("side-by-side")) return; // opened twice
   const close = el("button", { value: "close", "aria-label": "Close the comparison" }, "✕");
   const figures = pictures.map((picture) => figure(picture, palette));
   const view = el(

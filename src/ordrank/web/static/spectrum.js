@@ -9,7 +9,10 @@ const SAMPLE = 200; // pictures on a wide screen
 const NARROW_SAMPLE = 88;
 const LISTED = 48; // pictures that are marked as those of the list
 
-/** What is shown: the state without its place, so that the same sample is not loaded again. @type {string|null} */
+/**
+ * What is shown: the state without its place, and what is known of the collection, so that the same sample is not
+ * loaded again. @type {string|null}
+ */
 let shown = null;
 
 /** Show no spectrum. */
@@ -23,16 +26,21 @@ export function hideSpectrum() {
  * @param {import("./state.js").State} state
  * @param {number} total number of listed pictures
  * @param {import("./palette.js").Palette} palette
+ * @param {import("./api.js").Collection} collection
  */
-export function showSpectrum(state, total, palette) {
+export function showSpectrum(state, total, palette, collection) {
   const box = byId("spectrum");
-  const key = `${total} ${format({ ...state, at: null, chosen: null })}`;
+  const key = JSON.stringify([total, format({ ...state, at: null, chosen: null }), collection]);
   box.hidden = !total;
   if (key === shown) return markPlace(state, total);
   shown = key;
   attempt(async () => {
     const step = Math.max(1, Math.ceil(total / (matches("(min-width: 40rem)") ? SAMPLE : NARROW_SAMPLE)));
-    const { items } = await getPictures({ ...listParameters(state), offset: 0, limit: SAMPLE, step });
+    const parameters = { ...listParameters(state), offset: 0, limit: SAMPLE, step };
+    const { items } = await getPictures(parameters).catch((error) => {
+      if (shown === key) hideSpectrum(); // the next time, it is loaded again
+      throw error;
+    });
     if (shown !== key) return;
     box.replaceChildren(slider(items, step, total, palette), tiles(items, step, palette));
     markPlace(state, total);

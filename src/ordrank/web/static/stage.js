@@ -1,6 +1,6 @@
 /** A large picture: its thumbnail until it is loaded, and its full size after a click. */
 
-import { thumbnail } from "./api.js";
+import { getPicture, thumbnail } from "./api.js";
 import { el } from "./dom.js";
 import { largePicture } from "./labeling_api.js";
 
@@ -12,9 +12,14 @@ const DRAG = 4; // pixels from which a movement is no click
 
 /** Shows one picture at a time and loads the next ones. */
 export class Stage {
-  /** @param {HTMLElement} box @param {(zoomed: boolean) => void} [onZoom] */
-  constructor(box, onZoom = () => {}) {
-    Object.assign(this, { box, onZoom });
+  /**
+   * @param {HTMLElement} box
+   * @param {object} options
+   * @param {(picture: import("./api.js").Picture) => void} options.onGone the collection does not have it any more
+   * @param {(zoomed: boolean) => void} [options.onZoom]
+   */
+  constructor(box, { onGone, onZoom = () => {} }) {
+    Object.assign(this, { box, onGone, onZoom });
     this.zoomed = false;
     /** Large versions by id, the last used ones last. @type {Map<number, HTMLImageElement>} */
     this.loaded = new Map();
@@ -29,14 +34,22 @@ export class Stage {
     large.alt = alt;
     if (isComplete(large)) this.box.replaceChildren(large);
     else {
-      const retry = () => setTimeout(() => this.isAwaiting(placeholder) && this.show(picture, alt), RETRY);
-      const placeholder = el("img", { src: thumbnail("picture", picture.id), alt, onerror: retry }); // no server
+      const retry = () => setTimeout(() => this.isAwaiting(placeholder) && this.retry(picture, alt), RETRY);
+      const placeholder = el("img", { src: thumbnail("picture", picture.id), alt, onerror: retry });
       this.box.replaceChildren(placeholder);
       large.decode().then(
         () => this.isAwaiting(placeholder) && this.box.replaceChildren(large),
         () => this.loaded.delete(picture.id), // if only the file is gone, the thumbnail stays
       );
     }
+  }
+
+  /** Load a picture again, unless it is gone. @param {import("./api.js").Picture} picture @param {string} alt */
+  async retry(picture, alt) {
+    const error = await getPicture(picture.id).catch((reason) => reason);
+    if (this.picture !== picture) return;
+    if (error.status === 404) this.onGone(picture);
+    else this.show(picture, alt);
   }
 
   /** Whether the picture on the screen is not loaded yet. @param {HTMLImageElement} placeholder */

@@ -19,6 +19,9 @@
 /** The views that are neither a ranking nor the whole collection. */
 const MODES = ["grade", "compare", "check", "graders", "quality"];
 
+/** Those that have no room for the side panel. */
+const WITHOUT_PANEL = ["grade", "compare", "quality"];
+
 /** What pictures can be sorted by, instead of grades. */
 const SORTS = ["spectrum", "estimate", "certainty", "name", "date"];
 
@@ -61,7 +64,7 @@ function parse(hash) {
     lowest: parameters.get("lowest"),
     highest: parameters.get("highest"),
     show: positiveInteger(parameters.get("show")),
-    chosen: positiveInteger(parameters.get("chosen")),
+    chosen: WITHOUT_PANEL.includes(view) ? null : positiveInteger(parameters.get("chosen")),
   };
 }
 

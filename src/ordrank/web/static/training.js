@@ -5,6 +5,7 @@ import { byId, counted } from "./dom.js";
 import { announce, clearError, showError } from "./notices.js";
 
 const POLL_INTERVAL = 700; // ms
+const PATIENCE = 10_000; // ms until a server that is silent counts as one that does not respond
 const INTERRUPTED = "The training was interrupted, the server may have been restarted. Start it again.";
 
 /** Visible while grades have changed since the last training, and while a training runs. */
@@ -52,13 +53,13 @@ export class TrainingBar {
     this.progress.hidden = false;
     let failure = null;
     try {
-      let training = await getTraining();
+      let training = await poll();
       while (training.state === "running") {
         this.text.textContent = training.message || "Training";
         if (training.total) this.progress.setAttribute("value", String(training.done / training.total));
         else this.progress.removeAttribute("value");
         await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL));
-        training = await getTraining();
+        training = await poll(training);
       }
       if (training.state !== "done") throw new ApiError(0, training.message || INTERRUPTED);
       announce("Training finished.");
@@ -74,5 +75,18 @@ export class TrainingBar {
   /** Follow a training that another client started. */
   async resume() {
     if ((await getTraining()).state === "running") await this.follow();
+  }
+}
+
+/**
+ * The state of the training; without a server the last one, with a message: the server may be back soon.
+ * @param {import("./api.js").Training} [last]
+ */
+async function poll(last) {
+  try {
+    return await getTraining(AbortSignal.timeout(PATIENCE));
+  } catch (error) {
+    if (!(error instanceof ApiError) || ![0, 503].includes(error.status)) throw error;
+    return { ...last, state: "running", message: "The server does not respond. Asking it again…" };
   }
 }
