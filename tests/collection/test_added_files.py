@@ -5,7 +5,7 @@ import io
 import os
 import sqlite3
 import zipfile
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -98,12 +98,6 @@ class TestAdding:
         assert is_new
         assert collection.model_name != before
         assert collection.picture(number).estimate == str(77 % 3)
-
-    def test_a_picture_that_takes_much_memory_is_decoded_in_turn(self, collection, monkeypatch):
-        monkeypatch.setattr("ordrank.collection.ingest.reading.LARGE_PIXELS", 10)
-        entered = []
-        collection.files.add(new(), "a.png", large_lock=lambda: entered.append(True) or nullcontext())
-        assert entered == [True]
 
     def test_a_picture_with_too_many_pixels_is_told_from_a_damaged_one(self, collection, monkeypatch):
         monkeypatch.setattr("ordrank.features.pictures.MAX_PIXELS", 10)
@@ -342,14 +336,3 @@ class TestOriginals:
                 cursor.execute("UPDATE pictures SET name = ? WHERE id = ?", [name, picture])
         archive = zipfile.ZipFile(io.BytesIO(b"".join(collection.files.zip([6, 7, 8]))))
         assert archive.namelist() == ["a_b.png", "a_b (2).png", "a_b (3).png"]
-
-    def test_a_picture_that_takes_much_memory_is_decoded_in_turn(self, collection, monkeypatch):
-        monkeypatch.setattr("ordrank.collection.originals.LARGE_PIXELS", 10)
-        entered = []
-
-        def lock():
-            entered.append(True)
-            return nullcontext()
-
-        collection.files.large_version(6, 24, large_lock=lock)
-        assert entered == [True]

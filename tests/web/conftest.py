@@ -14,6 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ordrank import Collection
+from ordrank.features import decode_picture
 from ordrank.web.app import create_app
 from tests.collection.conftest import _trained_once as _trained_once
 from tests.collection.conftest import drawn as drawn
@@ -32,9 +33,9 @@ def wait_until(condition, seconds=60):
 
 
 @contextmanager
-def client_of(collection, *, headers=FROM_PAGE, **options):
-    """Requests to an application in this process, as its page would send them."""
-    app = create_app(Collection(collection), **options)
+def client_of(collection, *, headers=FROM_PAGE, decode=decode_picture, **options):
+    """Requests to an application in this process, which decodes pictures itself, as its page would send them."""
+    app = create_app(Collection(collection), decode=decode, **options)
     with TestClient(app, base_url="http://localhost", headers=headers) as client:
         yield client
 

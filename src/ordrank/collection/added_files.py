@@ -24,8 +24,9 @@ from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.search import estimate_new
 from ordrank.collection.snapshot import Snapshot
 from ordrank.collection.store import Store
-from ordrank.collection.types import AcquireLock, EmbeddedBatch, ImageRow
+from ordrank.collection.types import EmbeddedBatch, ImageRow
 from ordrank.errors import AccessDeniedError, CollectionError, DiskFullError
+from ordrank.features.pictures import Decode
 
 # Bytes of a folder or file name: most systems allow 255, some of them for a number and for the suffix of a file that is
 # being written.
@@ -35,19 +36,19 @@ _TIMEOUT = 10.0
 
 
 def add_picture(
-    directory: Path, live: LiveSnapshot, extractor: Extractor, data: bytes, name: str, large_lock: AcquireLock
+    directory: Path, live: LiveSnapshot, extractor: Extractor, data: bytes, name: str, decode: Decode
 ) -> tuple[int, bool]:
     """Add a picture to a collection; return its id, and False if its content was there already.
 
     It gets the embedding and the estimate of the current model. Raise UnreadablePictureError if it cannot be decoded;
-    for ``large_lock`` see :func:`read_content`.
+    ``decode`` may set limits.
     """
     sha256 = hashlib.sha256(data).hexdigest()
     with read_store(directory) as store:
         known = store.find_content(sha256)
     if known is not None:
         return known.id, False
-    read = read_content(data, extractor, name=name, sha256=sha256, large_lock=large_lock)
+    read = read_content(data, extractor, name=name, sha256=sha256, decode=decode)
     with write_store(directory, timeout=_TIMEOUT) as store:
         known = store.find_content(sha256)  # it may have been added meanwhile
         if known is not None:

@@ -39,6 +39,7 @@ from ordrank.collection.types import (
     frame_of,
 )
 from ordrank.errors import CollectionError
+from ordrank.features.pictures import Decode, decode_picture
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -282,12 +283,12 @@ class Collection:
         """Raise CollectionError if there can be no results: before the first fit, or without any grade."""
         _ = self._live.current().searcher
 
-    def read_query(self, data: bytes, name: str, *, large_lock: AcquireLock = nullcontext) -> int | QueryPicture:
+    def read_query(self, data: bytes, name: str, *, decode: Decode = decode_picture) -> int | QueryPicture:
         """Decode a picture from bytes and compute its features, or return its id if it is in the collection.
 
-        ``large_lock`` returns a lock to hold while a picture that takes more than 100 MB is decoded.
+        ``decode`` is for pictures of others: it may set limits.
         """
-        return self._queries.read(data, name, large_lock)
+        return self._queries.read(data, name, decode)
 
     def rank(
         self,

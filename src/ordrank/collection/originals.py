@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from io import RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +11,10 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from ordrank.collection.added_files import numbered_name, safe_name
 from ordrank.collection.database import content_sha256, stored_path
-from ordrank.collection.ingest.reading import LARGE_PIXELS, read_file
-from ordrank.collection.types import AcquireLock, ImageRow
+from ordrank.collection.ingest.reading import read_file
+from ordrank.collection.types import ImageRow
 from ordrank.errors import UnknownError, UnreadablePictureError
-from ordrank.features.pictures import count_decoded_pixels, decode_picture, encode_jpeg
+from ordrank.features.pictures import Decode, encode_jpeg
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -43,17 +42,12 @@ def read_unchanged(directory: Path, row: ImageRow) -> bytes:
     return data
 
 
-def large_version(directory: Path, row: ImageRow, side: int, large_lock: AcquireLock) -> bytes:
-    """Return a picture as a JPEG whose longer side has at most ``side`` pixels, without the metadata of its file.
-
-    ``large_lock`` returns a lock to hold while a picture that takes more than 100 MB is decoded.
-    """
+def large_version(directory: Path, row: ImageRow, side: int, decode: Decode) -> bytes:
+    """Return a picture as a JPEG whose longer side has at most ``side`` pixels, without the metadata of its file."""
     data = read_original(directory, row)
     shorter = max(1, side * min(row.width, row.height) // max(row.width, row.height, 1))
-    is_large = count_decoded_pixels(data, side=shorter) > LARGE_PIXELS
     try:
-        with large_lock() if is_large else nullcontext():
-            return encode_jpeg(decode_picture(data, side=shorter).picture, side, quality=90)
+        return encode_jpeg(decode(data, side=shorter).picture, side, quality=90)
     except UnreadablePictureError as error:
         raise UnknownError(f"the file of {row.name} {error}") from None
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from ordrank.collection.access import read_store
 from ordrank.collection.database import content_sha256
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.queries import QueryReader
-from ordrank.collection.types import AcquireLock
+from ordrank.features.pictures import Decode, decode_picture
 
 
 class PictureFiles:
@@ -38,17 +37,17 @@ class PictureFiles:
         with self._live.reading(picture) as store:
             return store.thumbnails([picture])[0]
 
-    def large_version(self, picture: int, side: int, *, large_lock: AcquireLock = nullcontext) -> bytes:
+    def large_version(self, picture: int, side: int, *, decode: Decode = decode_picture) -> bytes:
         """Return a picture as a JPEG of at most ``side`` pixels in width and height, from its file.
 
-        Raise UnknownError if the file is gone or has changed. For ``large_lock`` see :meth:`Collection.read_query`.
+        Raise UnknownError if the file is gone or has changed. For ``decode`` see :meth:`Collection.read_query`.
         """
         from ordrank.collection.originals import large_version
 
         self._live.current(picture).row_of(picture)
         with self._live.reading(picture) as store:
             (row,) = store.rows([picture])
-        return large_version(self._directory, row, side, large_lock)
+        return large_version(self._directory, row, side, decode)
 
     def zip(self, pictures: Sequence[int]) -> Iterator[bytes]:
         """Yield a ZIP file with the files of pictures, in parts; those that are gone are listed in it."""
@@ -60,14 +59,14 @@ class PictureFiles:
             rows = store.rows(ids)
         return zip_originals(self._directory, rows)
 
-    def add(self, data: bytes, name: str, *, large_lock: AcquireLock = nullcontext) -> tuple[int, bool]:
+    def add(self, data: bytes, name: str, *, decode: Decode = decode_picture) -> tuple[int, bool]:
         """Add one picture from memory; its file is kept in the directory of the collection.
 
         Return its id, and whether it is new: a picture with the same content is kept once. Like
         :meth:`Collection.add`, but for the name, which may be changed to one that is free, and also before the first
-        fit. For ``large_lock`` see :meth:`Collection.read_query`.
+        fit. For ``decode`` see :meth:`Collection.read_query`.
         """
         from ordrank.collection.added_files import add_picture
 
         extractor = self._queries.extractor_of(self._live.current().header)
-        return add_picture(self._directory, self._live, extractor, data, name, large_lock)
+        return add_picture(self._directory, self._live, extractor, data, name, decode)

@@ -19,8 +19,9 @@ from ordrank.collection.ingest.reading import read_content, read_pictures
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.search import EmbeddedQuery, Searcher, split_held_out
 from ordrank.collection.snapshot import Snapshot, take_snapshot
-from ordrank.collection.types import AcquireLock, BadPicture, Header, QueryPicture, RankRequest, RankResult
+from ordrank.collection.types import BadPicture, Header, QueryPicture, RankRequest, RankResult
 from ordrank.errors import InputError, UnreadablePictureError
+from ordrank.features.pictures import Decode, decode_picture
 
 # A picture file, the name or id of a picture in the collection, or a picture that was read.
 Query: TypeAlias = str | os.PathLike[str] | int | np.integer | QueryPicture
@@ -34,14 +35,14 @@ class QueryReader:
         self._directory, self._live = directory, live
         self._extractor: Extractor | None = None
 
-    def read(self, data: bytes, name: str, large_lock: AcquireLock = nullcontext) -> int | QueryPicture:
+    def read(self, data: bytes, name: str, decode: Decode = decode_picture) -> int | QueryPicture:
         """Return the id of the picture with this content, else decode it and compute its features."""
         snapshot, sha256 = self._live.current(), hashlib.sha256(data).hexdigest()
         row = snapshot.images.by_content.get(sha256)
         if row is not None:  # needs neither decoding nor the extractor
             return int(snapshot.images.ids[row])
         extractor = self.extractor_of(snapshot.header)
-        read = read_content(data, extractor, name=name, sha256=sha256, large_lock=large_lock)
+        read = read_content(data, extractor, name=name, sha256=sha256, decode=decode)
         return QueryPicture(name, sha256, read.features, read.thumbnail)
 
     def rank(

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,13 @@ class DecodedPicture:
     picture: Image
     width: int
     height: int
+
+
+class Decode(Protocol):
+    """Decodes pictures like :func:`decode_picture`."""
+
+    def __call__(self, data: bytes, *, side: int) -> DecodedPicture:
+        """Decode a picture."""
 
 
 def decode_picture(data: bytes, *, side: int) -> DecodedPicture:

@@ -18,8 +18,10 @@ from threadpoolctl import threadpool_limits
 from ordrank import __version__
 from ordrank.collection.collection import Collection
 from ordrank.errors import InputError
+from ordrank.features.pictures import Decode
 from ordrank.web.body_limit import BodyLimitMiddleware
 from ordrank.web.compression import CompressionMiddleware
+from ordrank.web.decoder import DecoderProcess, make_decoder
 from ordrank.web.errors import ApiError, add_error_handlers
 from ordrank.web.routes import router
 from ordrank.web.security import API, LOCAL_HOSTS, WRONG_TOKEN_DELAY, AccessPolicy, SecurityMiddleware, login_page
@@ -43,6 +45,7 @@ def create_app(
     token: str | None = None,
     hosts: Container[str] | None = LOCAL_HOSTS,
     upload_limits: Limits | None = None,
+    decode: Decode | None = None,
 ) -> FastAPI:
     """Create the application that serves one collection.
 
@@ -59,6 +62,8 @@ def create_app(
         Host names that are accepted; None accepts any.
     upload_limits : Limits, optional
         Of uploaded pictures.
+    decode : callable, optional
+        Decodes pictures; by default in a process of its own, with limits of time and memory, where that is possible.
     """
     collection.refresh()
     app = FastAPI(
@@ -73,6 +78,7 @@ def create_app(
     )
     policy = AccessPolicy(token, hosts)
     app.state.collection, app.state.shared = collection, state or LocalState(collection)
+    app.state.decode = decode or make_decoder(app.state.shared.large_picture_lock)
     app.state.read_only = read_only
     app.state.upload_limits = upload_limits or Limits()
     for name in _LIMITERS:
@@ -99,6 +105,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         refreshing.cancel()
         with suppress(asyncio.CancelledError):
             await refreshing
+    if isinstance(app.state.decode, DecoderProcess):
+        app.state.decode.close()
     app.state.collection.close()
 
 

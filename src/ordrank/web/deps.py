@@ -13,6 +13,7 @@ from pydantic_core import to_json
 
 from ordrank.collection.collection import Collection
 from ordrank.collection.types import ListOptions, RankRequest
+from ordrank.features.pictures import Decode
 from ordrank.web.errors import ApiError, validation_message
 from ordrank.web.schemas import MAX_ID
 from ordrank.web.shared_state import SharedState
@@ -36,6 +37,11 @@ async def _shared_state(request: Request) -> SharedState:
     return state
 
 
+async def _decode(request: Request) -> Decode:
+    decode: Decode = request.app.state.decode
+    return decode
+
+
 async def _check_writable(request: Request) -> None:
     if request.app.state.read_only:
         raise ApiError(403, "this server is read-only: nothing can be changed")
@@ -43,6 +49,7 @@ async def _check_writable(request: Request) -> None:
 
 OpenCollection = Annotated[Collection, Depends(_collection)]
 State = Annotated[SharedState, Depends(_shared_state)]
+Decoder = Annotated[Decode, Depends(_decode)]
 Writable = Depends(_check_writable)
 
 

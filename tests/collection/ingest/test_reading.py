@@ -2,7 +2,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,22 +75,6 @@ class TestQuery:
     def test_error_continues_the_name(self):
         with pytest.raises(UnreadablePictureError, match=r"^is empty$"):
             read_content(b"", Pixels(), name="empty.jpg", sha256="")
-
-    @pytest.mark.parametrize("is_large", [False, True])
-    def test_lock_is_held_while_a_large_picture_is_decoded(self, path, monkeypatch, is_large):
-        events = []
-
-        @contextmanager
-        def lock():
-            events.append("locked")
-            yield
-            events.append("unlocked")
-
-        decode = reading.decode_picture
-        monkeypatch.setattr(reading, "LARGE_PIXELS", 1000 if is_large else 300 * 200)
-        monkeypatch.setattr(reading, "decode_picture", lambda *a, **k: (events.append("decoded"), decode(*a, **k))[1])
-        read_content(path.read_bytes(), Pixels(), name="a.jpg", sha256="", large_lock=lock)
-        assert events == (["locked", "decoded", "unlocked"] if is_large else ["decoded"])
 
     @pytest.mark.parametrize(
         ("dark", "reason"),

@@ -11,7 +11,7 @@ import os
 import stat
 import warnings
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from ordrank._protocols import Extractor
 from ordrank.collection.ingest.processes import call_in_processes
-from ordrank.collection.types import AcquireLock, BadPicture
+from ordrank.collection.types import BadPicture
 from ordrank.errors import InputError, UnreadablePictureError
-from ordrank.features.pictures import THUMBNAIL_SIDE, count_decoded_pixels, decode_picture, thumbnail
+from ordrank.features.pictures import THUMBNAIL_SIDE, Decode, decode_picture, thumbnail
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 MAX_BYTES = 512_000_000
 _BATCH_SIZE = 32
 _MAX_SERIAL = 64  # up to so many files are read in this process: starting others takes longer
-LARGE_PIXELS = 25_000_000
 _MAX_BATCH_PIXELS = 32_000_000  # decoded images held at the same time: 96 MB
 _NO_FEATURES = np.empty(0, dtype=np.float32)
 
@@ -97,7 +96,7 @@ def read_pictures(
 
 
 def read_content(
-    data: bytes, extractor: Extractor, *, name: str, sha256: str, large_lock: AcquireLock = nullcontext
+    data: bytes, extractor: Extractor, *, name: str, sha256: str, decode: Decode = decode_picture
 ) -> ReadPicture:
     """Read a picture from memory; its modification time is 0.
 
@@ -109,13 +108,9 @@ def read_content(
     data : bytes
     extractor : Extractor
     name, sha256 : str
-    large_lock : callable
-        Returns the lock to hold while a picture that takes more than 100 MB is decoded.
+    decode : callable
     """
-    side = _side(extractor)
-    is_large = count_decoded_pixels(data, side=side) > LARGE_PIXELS
-    with large_lock() if is_large else nullcontext():
-        decoded = decode_picture(data, side=side)
+    decoded = decode(data, side=_side(extractor))
     (features,) = _extract([decoded.picture], extractor)
     if isinstance(features, str):
         raise UnreadablePictureError(features)

@@ -12,10 +12,10 @@ from ordrank.collection.annotations import GivenGrade
 from ordrank.collection.types import Picture, PicturePage
 from ordrank.errors import UnreadablePictureError
 from ordrank.web.deps import (
+    Decoder,
     ListParameters,
     OpenCollection,
     PictureId,
-    State,
     Writable,
     binary,
     json_body,
@@ -49,13 +49,13 @@ def pictures(collection: OpenCollection, request: ListParameters) -> Response:
     responses={**documented(409, 413, 415, 507), 200: {"model": AddedBody, "description": "It was there already."}},
     openapi_extra=picture_body(),
 )
-async def add_picture(request: Request, collection: OpenCollection, state: State) -> Response:
+async def add_picture(request: Request, collection: OpenCollection, decode: Decoder) -> Response:
     """Add a picture to the collection; its file is kept in the directory of the collection."""
     data, name = await read_picture(request), upload_name(request)
 
     def add() -> Response:
         try:
-            picture, is_new = collection.files.add(data, name, large_lock=state.large_picture_lock)
+            picture, is_new = collection.files.add(data, name, decode=decode)
         except UnreadablePictureError as error:
             raise type(error)(f"{name} {error}") from None
         collection.refresh()
@@ -95,7 +95,7 @@ def thumbnail(request: Request, collection: OpenCollection, picture: PictureId) 
 async def large(
     request: Request,
     collection: OpenCollection,
-    state: State,
+    decode: Decoder,
     picture: PictureId,
     side: Annotated[int, Query(ge=1, le=MAX_SIDE, description="Largest width and height in pixels.")] = 1024,
 ) -> Response:
@@ -103,7 +103,7 @@ async def large(
     tag = f'"{await anyio.to_thread.run_sync(collection.files.sha256, picture)}-{side}"'
     if _is_known(request, tag):
         return Response(status_code=304, headers=_cached(tag))
-    read = partial(collection.files.large_version, picture, side, large_lock=state.large_picture_lock)
+    read = partial(collection.files.large_version, picture, side, decode=decode)
     content = await anyio.to_thread.run_sync(read, limiter=request.app.state.decoding)
     return Response(content, media_type="image/jpeg", headers=_cached(tag))
 

@@ -14,7 +14,9 @@ from ordrank.collection.collection import Collection
 from ordrank.collection.csv_cells import escape_formulas
 from ordrank.collection.types import QueryPicture, RankRequest, RankResult
 from ordrank.errors import UnreadablePictureError
+from ordrank.features.pictures import Decode
 from ordrank.web.deps import (
+    Decoder,
     OpenCollection,
     QueryId,
     RankParameters,
@@ -43,16 +45,16 @@ router = APIRouter()
     responses=documented(409, 413, 415),
     openapi_extra=picture_body(),
 )
-async def upload(request: Request, collection: OpenCollection, state: State) -> Response:
+async def upload(request: Request, collection: OpenCollection, state: State, decode: Decoder) -> Response:
     """Grade an uploaded picture; it is kept in memory for a while, and never written to disk."""
-    arguments = (collection, state, await read_picture(request), upload_name(request))
+    arguments = (collection, state, decode, await read_picture(request), upload_name(request))
     return await anyio.to_thread.run_sync(_upload, *arguments, limiter=request.app.state.decoding)
 
 
-def _upload(collection: Collection, state: SharedState, data: bytes, name: str) -> Response:
+def _upload(collection: Collection, state: SharedState, decode: Decode, data: bytes, name: str) -> Response:
     collection.check_trained()  # before decoding
     try:
-        query = collection.read_query(data, name, large_lock=state.large_picture_lock)
+        query = collection.read_query(data, name, decode=decode)
     except UnreadablePictureError as error:
         raise type(error)(f"{name} {error}") from None
     result = _rank(collection, query)
