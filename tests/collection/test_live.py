@@ -302,3 +302,19 @@ def test_a_confirmed_grade_survives_a_killed_server(trained):
             assert rows(trained, f"SELECT grade FROM pictures WHERE id = {number}") == [(float(grade),)]
             with pytest.raises(httpx.TransportError):
                 client.get("/")
+
+
+def test_a_query_is_ranked_again_if_one_of_the_nearest_pictures_is_removed_meanwhile(collection, trained, monkeypatch):
+    features_of, removed = Store.features_of, []
+
+    def remove_first(store, ids):
+        if len(ids) > 1 and not removed:
+            removed.extend(ids[:1])
+            remove(trained, [collection.picture(ids[0]).name])
+        return features_of(store, ids)
+
+    nearest = collection.rank_all([3])[0].hits
+    monkeypatch.setattr(Store, "features_of", remove_first)
+    found = collection.rank_all([3])[0].hits
+    assert removed[0] in [hit.id for hit in nearest]
+    assert removed[0] not in [hit.id for hit in found]

@@ -43,13 +43,14 @@ class TestCollection:
             assert train_again(client)["state"] == "done"
             assert client.get(f"{API}/rank?picture=1").status_code == 200
 
-    def test_no_response_holds_an_absolute_path(self, trained):
+    def test_no_response_holds_an_absolute_path(self, trained, monkeypatch):
         with write_store(trained) as store:
             store.set_extractor("onnx:/home/someone/networks/network.onnx")
         with client_of(trained) as client:
             assert client.get(f"{API}/collection").json()["features"] == "onnx:network.onnx"
             for address in ("collection", "pictures", "pictures/1", "rank?picture=1", "rank.csv?picture=1", "training"):
                 assert str(trained.parent) not in client.get(f"{API}/{address}").text
+            monkeypatch.setattr("ordrank.web.training_job._PATIENCE", 0.0)
             with writer_lock(trained):
                 assert train_again(client)["message"].startswith("pictures are being imported or trained with")
 

@@ -81,10 +81,10 @@ class LiveSnapshot:
         self._take_idle(None)
 
     @contextmanager
-    def reading(self, picture: int) -> Iterator[Store]:
-        """Yield a connection to read data of a picture, and keep it open for the next reader.
+    def reading(self, *pictures: int) -> Iterator[Store]:
+        """Yield a connection to read data of pictures, and keep it open for the next reader.
 
-        If reading fails because the picture has just been removed, raise UnknownError.
+        If reading fails because one of them has just been removed, raise UnknownError.
         """
         inode, store = self._inode, None
         try:
@@ -94,7 +94,8 @@ class LiveSnapshot:
                 yield store
         except CollectionError:
             self.refresh()
-            self.current(picture).row_of(picture)
+            for picture in pictures:
+                self.current(picture).row_of(picture)
             raise
         finally:
             if store is not None:

@@ -20,7 +20,7 @@ from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.search import EmbeddedQuery, Searcher, split_held_out
 from ordrank.collection.snapshot import Snapshot, take_snapshot
 from ordrank.collection.types import BadPicture, Header, QueryPicture, RankRequest, RankResult
-from ordrank.errors import InputError, UnreadablePictureError
+from ordrank.errors import InputError, UnknownError, UnreadablePictureError
 from ordrank.features.pictures import Decode, decode_picture
 
 # A picture file, the name or id of a picture in the collection, or a picture that was read.
@@ -55,6 +55,21 @@ class QueryReader:
         progress: Progress,
     ) -> list[RankResult]:
         """Rank the collection for queries, in memory or on a Dask cluster; see :meth:`Collection.rank_all`."""
+        arguments = (queries, request, scheduler, workers, n_jobs, progress)
+        try:
+            return self._rank(*arguments)
+        except UnknownError:  # if not a query itself, one of the nearest pictures was removed meanwhile
+            return self._rank(*arguments)
+
+    def _rank(
+        self,
+        queries: Sequence[Query],
+        request: RankRequest,
+        scheduler: str | None,
+        workers: int | None,
+        n_jobs: int,
+        progress: Progress,
+    ) -> list[RankResult]:
         if scheduler is None and workers is None:
             snapshot = self._live.current()
             searching: AbstractContextManager[Searcher] = nullcontext(snapshot.searcher)
@@ -76,7 +91,7 @@ class QueryReader:
         return np.stack([snapshot.embedding_of(query.vector, query.id) for query in self.embed(snapshot, queries)])
 
     def _read_features(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        with self._live.reading(ids[0]) as store:
+        with self._live.reading(*ids) as store:
             return store.features_of(ids)
 
     def embed(

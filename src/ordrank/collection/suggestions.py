@@ -90,7 +90,7 @@ class Suggester:
         if not len(rows):
             return rows, np.empty((0, 0), dtype=np.float32), np.empty((0, 0), dtype=np.float32), None
         ids = snapshot.images.ids[np.concatenate([rows, graded])].tolist()
-        with self._live.reading(ids[0]) as store:
+        with self._live.reading(*ids) as store:
             features = store.features_of(ids)
         return rows, features[: len(rows)], features[len(rows) :], None
 
