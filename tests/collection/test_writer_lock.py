@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import sqlite3
@@ -57,3 +58,46 @@ def test_empty_lock_file_is_ignored(tmp_path):
     (tmp_path / LOCK_FILE).touch()
     with writer_lock(tmp_path):
         pass
+
+
+def test_a_link_is_not_followed(tmp_path):
+    other = tmp_path / "other.sqlite"
+    (tmp_path / "collection").mkdir()
+    (tmp_path / "collection" / LOCK_FILE).symlink_to(other)
+    with pytest.raises(CollectionError, match="is a link, which is not followed"), writer_lock(tmp_path / "collection"):
+        pass
+    assert not other.exists()
+
+
+def test_statements_of_whoever_made_the_file_do_not_run(tmp_path):
+    with closing(sqlite3.connect(tmp_path / LOCK_FILE)) as lock, lock:
+        lock.execute("CREATE TABLE holder (text TEXT)")
+        lock.execute("CREATE TABLE harm (text TEXT)")
+        lock.execute("CREATE TRIGGER trap AFTER INSERT ON holder BEGIN INSERT INTO harm VALUES ('done'); END")
+    with pytest.raises(CollectionError, match="is damaged; delete it"), writer_lock(tmp_path):
+        pass
+    with closing(sqlite3.connect(tmp_path / LOCK_FILE)) as lock:
+        assert lock.execute("SELECT * FROM harm").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "text", "[]", "{}", "[" * 100_000, '{"process": {}}', "\x1b[2J", 7, b"\xff"]
+)
+def test_a_holder_with_a_strange_name_is_another_process(tmp_path, text):
+    with closing(sqlite3.connect(tmp_path / LOCK_FILE, isolation_level=None)) as lock:
+        lock.execute("CREATE TABLE holder (text TEXT)")
+        lock.execute("INSERT INTO holder VALUES (?)", [text])
+        lock.execute("BEGIN IMMEDIATE")
+        with pytest.raises(CollectionBusyError, match="is being written by another process"), writer_lock(tmp_path):
+            pass
+
+
+def test_the_name_of_a_holder_does_not_control_the_terminal(tmp_path):
+    text = json.dumps({"process": 1, "machine": "a\x1b[2Jb", "command": "\n", "since": "x" * 10})
+    with closing(sqlite3.connect(tmp_path / LOCK_FILE, isolation_level=None)) as lock:
+        lock.execute("CREATE TABLE holder (text TEXT)")
+        lock.execute("INSERT INTO holder VALUES (?)", [text])
+        lock.execute("BEGIN IMMEDIATE")
+        with pytest.raises(CollectionBusyError) as error, writer_lock(tmp_path):
+            pass
+    assert str(error.value).isprintable()

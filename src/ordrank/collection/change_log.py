@@ -34,7 +34,12 @@ CREATE INDEX grade_changes_id ON grade_changes (id);
 CREATE INDEX grade_changes_batch ON grade_changes (batch);
 CREATE INDEX grade_changes_key ON grade_changes (grader, key);
 """
-# From format 4, in which the table had its first five columns, and nothing kept the id of the last picture.
+GRADE_CHANGES_4 = """
+CREATE TABLE grade_changes (
+    serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, undoes INTEGER
+);
+"""
+# From format 4, in which nothing kept the id of the last picture.
 UPGRADE = f"""
 ALTER TABLE grade_changes RENAME TO older_changes;
 {GRADE_CHANGES}

@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from ordrank._io import sync_directory
 from ordrank._protocols import FloatArray
-from ordrank.collection import change_log, judgements
+from ordrank.collection import change_log, judgements, network_samples
 from ordrank.collection.types import EmbeddedBatch, Header
 from ordrank.collection.writer_lock import LOCK_FILES
 from ordrank.errors import AccessDeniedError, CollectionError, DiskFullError
@@ -47,6 +48,10 @@ CREATE TABLE embeddings (
 );
 CREATE TABLE thumbnails (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, jpeg BLOB NOT NULL);
 """
+STAGED_FEATURES = "staged_features"
+CREATE_STAGED = f"""CREATE TABLE {STAGED_FEATURES} (
+    id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL
+)"""
 
 
 def is_collection(directory: Path) -> bool:
@@ -62,7 +67,7 @@ def create(directory: Path, header: Header) -> None:
     with closing(connect(unfinished, "rwc")) as connection:
         connection.execute("PRAGMA page_size = 16384")  # thumbnails would leave almost half of smaller pages empty
         connection.execute("BEGIN IMMEDIATE")
-        for statement in (_SCHEMA + change_log.SCHEMA + change_log.GRADE_CHANGES + judgements.SCHEMA).split(";"):
+        for statement in _whole_schema():
             connection.execute(statement)
         settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
         if header.order is not None:
@@ -79,6 +84,7 @@ def connect_to_write(directory: Path, timeout: float = 30.0) -> sqlite3.Connecti
     """Connect for writing; a collection of an older format gets the present one. ``timeout`` is in seconds."""
     connection = connect(directory / DATABASE, "rw")
     try:
+        check_schema(connection)
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -100,6 +106,32 @@ def _upgrade(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def _whole_schema() -> list[str]:
+    return (_SCHEMA + change_log.SCHEMA + change_log.GRADE_CHANGES + judgements.SCHEMA).split(";")
+
+
+def check_schema(connection: sqlite3.Connection) -> None:
+    """Raise DatabaseError if a database has something else than the tables and indexes of a collection.
+
+    A trigger or a view would run statements of whoever made the file.
+    """
+    found = set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+    for kind, name, *_ in found - _known_schema():
+        raise sqlite3.DatabaseError(f"it has the {kind} {name!r}, which is not that of a collection")
+
+
+@cache
+def _known_schema() -> frozenset[tuple[str, str, str, str]]:
+    """Return type, name, table and statement of everything that a collection of a format that is read may have."""
+    optional = [CREATE_STAGED, network_samples.CREATE]
+    known = set()
+    for statements in ([*_whole_schema(), *optional], [_SCHEMA, change_log.GRADE_CHANGES_4]):
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.executescript(";".join(statements))
+            known |= set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+    return frozenset(known)
+
+
 def check_exists(directory: Path) -> None:
     """Raise CollectionError if the directory holds no collection."""
     if not is_collection(directory):
@@ -111,7 +143,10 @@ def check_exists(directory: Path) -> None:
 def connect(file: Path, mode: str) -> sqlite3.Connection:
     """Open a database in one of SQLite's modes: ro, rw or rwc."""
     uri = f"file:{quote(os.fsencode(file.absolute()))}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
 
 
 def connect_to_read(file: Path) -> tuple[sqlite3.Connection, bool]:
@@ -121,13 +156,18 @@ def connect_to_read(file: Path) -> tuple[sqlite3.Connection, bool]:
     """
     connection = connect(file, "ro")
     try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        check_schema(connection)
     except sqlite3.OperationalError as error:
         connection.close()
         leftover = file.with_name(f"{file.name}-wal")
         if error.sqlite_errorcode & 0xFF not in _UNWRITABLE or (leftover.exists() and leftover.stat().st_size):
             raise
-        return connect(file, "ro&immutable=1"), False
+        connection = connect(file, "ro&immutable=1")
+        check_schema(connection)
+        return connection, False
+    except BaseException:
+        connection.close()
+        raise
     return connection, True
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ordrank._protocols import IntArray
 
 _TABLE = "network_samples"
-_CREATE = (
+CREATE = (
     f"CREATE TABLE IF NOT EXISTS {_TABLE} (network TEXT, sha256 TEXT, unit INTEGER NOT NULL, outputs BLOB NOT NULL, "
     "PRIMARY KEY (network, sha256)) WITHOUT ROWID"
 )
@@ -32,7 +32,7 @@ def record(
     cursor: sqlite3.Cursor, network: str, sha256: Sequence[str], units: IntArray, outputs: NDArray[np.float32]
 ) -> None:
     """Record the pictures that a network was trained on; those of one unit were held out together."""
-    cursor.execute(_CREATE)
+    cursor.execute(CREATE)
     rows = [
         (network, *key, vector.astype("<f4").tobytes())
         for *key, vector in zip(sha256, units.tolist(), outputs, strict=True)

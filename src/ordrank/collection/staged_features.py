@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._protocols import Extractor
-from ordrank.collection.database import encode_vector, write_meta
+from ordrank.collection.database import CREATE_STAGED, STAGED_FEATURES, encode_vector, write_meta
 from ordrank.collection.types import Header
 
 if TYPE_CHECKING:
     from ordrank.collection.store import Store
 
-TABLE = "staged_features"
 _FINGERPRINT = "staged fingerprint"
 
 
@@ -28,12 +27,11 @@ def begin(store: Store, extractor: Extractor) -> set[int]:
     wanted = (_FINGERPRINT, extractor.fingerprint)
     with store.transaction(counted=False) as cursor:
         if cursor.execute("SELECT 1 FROM meta WHERE key = ? AND value = ?", wanted).fetchone() is None:
-            cursor.execute(f"DROP TABLE IF EXISTS {TABLE}")
-            columns = "id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL"
-            cursor.execute(f"CREATE TABLE {TABLE} ({columns})")
+            cursor.execute(f"DROP TABLE IF EXISTS {STAGED_FEATURES}")
+            cursor.execute(CREATE_STAGED)
             write_meta(cursor, dict([wanted]))
-        staged = {picture for (picture,) in cursor.execute(f"SELECT id FROM {TABLE}")}
-    store.header, store.features_table = store.header.with_features(extractor), TABLE
+        staged = {picture for (picture,) in cursor.execute(f"SELECT id FROM {STAGED_FEATURES}")}
+    store.header, store.features_table = store.header.with_features(extractor), STAGED_FEATURES
     return staged
 
 
@@ -41,13 +39,13 @@ def put(store: Store, features: Mapping[int, NDArray[np.float32]]) -> None:
     """Stage the features of pictures by id."""
     rows = [(picture, encode_vector(vector)) for picture, vector in features.items()]
     with store.transaction(counted=False) as cursor:
-        cursor.executemany(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?)", rows)
+        cursor.executemany(f"INSERT OR REPLACE INTO {STAGED_FEATURES} VALUES (?, ?)", rows)
 
 
 def adopt(cursor: sqlite3.Cursor, header: Header) -> None:
     """Replace the features of all pictures by the staged ones, which ``header`` describes."""
     cursor.execute("DELETE FROM features")
-    cursor.execute(f"INSERT INTO features SELECT id, vector FROM {TABLE}")
+    cursor.execute(f"INSERT INTO features SELECT id, vector FROM {STAGED_FEATURES}")
     _drop(cursor)
     settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
     write_meta(cursor, settings)
@@ -69,10 +67,10 @@ def discard(store: Store) -> None:
 
 def forget(cursor: sqlite3.Cursor, picture: int) -> None:
     """Forget the staged features of a picture whose content has changed, if there are any."""
-    if cursor.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone() is not None:
-        cursor.execute(f"DELETE FROM {TABLE} WHERE id = ?", (picture,))
+    if cursor.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (STAGED_FEATURES,)).fetchone() is not None:
+        cursor.execute(f"DELETE FROM {STAGED_FEATURES} WHERE id = ?", (picture,))
 
 
 def _drop(cursor: sqlite3.Cursor) -> None:
-    cursor.execute(f"DROP TABLE {TABLE}")
+    cursor.execute(f"DROP TABLE {STAGED_FEATURES}")
     cursor.execute("DELETE FROM meta WHERE key = ?", (_FINGERPRINT,))

@@ -24,6 +24,7 @@ from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import (
     OWN_FOLDER,
     SET_ESTIMATE,
+    STAGED_FEATURES,
     check_types,
     decode_embeddings,
     decode_vectors,
@@ -443,7 +444,7 @@ class Store:
                     done += 1
             if done != len(ids):
                 raise ValueError(f"{done} embeddings for {len(ids)} pictures")
-            if self.features_table == staged_features.TABLE:
+            if self.features_table == STAGED_FEATURES:
                 staged_features.adopt(cursor, self.header)
             write_meta(cursor, {"model": model, ERROR: repr(error), **notes})
             trained = [None if np.isnan(grade) else float(grade) for grade in grades]

@@ -18,10 +18,9 @@ from threadpoolctl import threadpool_limits
 from ordrank import __version__
 from ordrank.collection.collection import Collection
 from ordrank.errors import InputError
-from ordrank.features.pictures import Decode
 from ordrank.web.body_limit import BodyLimitMiddleware
 from ordrank.web.compression import CompressionMiddleware
-from ordrank.web.decoder import DecoderProcess, make_decoder
+from ordrank.web.decoder import Decode, DecoderProcess, make_decoder
 from ordrank.web.errors import ApiError, add_error_handlers
 from ordrank.web.routes import router
 from ordrank.web.security import API, LOCAL_HOSTS, WRONG_TOKEN_DELAY, AccessPolicy, SecurityMiddleware, login_page

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from ordrank.collection.collection import Collection
 from ordrank.collection.types import ListOptions, RankRequest
-from ordrank.features.pictures import Decode
+from ordrank.web.decoder import Decode
 from ordrank.web.errors import ApiError, validation_message
 from ordrank.web.schemas import MAX_ID
 from ordrank.web.shared_state import SharedState

@@ -14,7 +14,7 @@ from ordrank.collection.collection import Collection
 from ordrank.collection.csv_cells import escape_formulas
 from ordrank.collection.types import QueryPicture, RankRequest, RankResult
 from ordrank.errors import UnreadablePictureError
-from ordrank.features.pictures import Decode
+from ordrank.web.decoder import Decode
 from ordrank.web.deps import (
     Decoder,
     OpenCollection,
