@@ -2,6 +2,7 @@
 
 import re
 
+from tests.web.conftest import wait_until
 from tests.web.page.locators import (
     cards,
     expect,
@@ -40,6 +41,20 @@ def test_a_list_that_cannot_be_loaded_replaces_the_old_one_and_can_be_tried_agai
     page.unroute_all()
     page.get_by_role("button", name="Try again").click()
     wait_for_grades(page, "1")
+
+
+def test_a_list_that_was_requested_early_is_not_shown_late(visit, url):
+    page, held = visit(url), []
+    wait_for_all_pictures(page)
+    page.route("**/api/v1/collection", lambda route: route.continue_() if held else held.append(route))
+    page.goto(f"{url}?loaded-anew")
+    wait_until(lambda: page.wait_for_timeout(20) or held)
+    page.evaluate("location.hash = '#view=quality'")
+    held[0].continue_()
+    expect(page.locator("#quality")).to_be_visible()
+    with page.expect_request("**/api/v1/pictures?*offset=0*"):
+        page.evaluate("location.hash = '#'")
+    wait_for_all_pictures(page)
 
 
 def test_a_first_list_that_cannot_be_loaded_leaves_the_rest_of_the_page(visit, url):

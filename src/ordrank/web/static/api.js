@@ -71,6 +71,9 @@ export function prefetch(url) {
   early.set(url, response);
 }
 
+/** Forget responses that nobody needed: they grow old. */
+export const forgetPrefetched = () => early.clear();
+
 /** @param {string} url @param {RequestInit} [options] @returns {Promise<any>} */
 export async function json(url, options) {
   const response = early.get(url) ?? request(url, options);

@@ -1,6 +1,6 @@
 /** The page: its state is the URL fragment; this module connects the parts that show it. */
 
-import { ApiError, getCollection, prefetch } from "./api.js";
+import { ApiError, forgetPrefetched, getCollection, prefetch } from "./api.js";
 import { browse, firstPage } from "./browse.js";
 import { byId, counted, matches } from "./dom.js";
 import { listenToFilters } from "./filters.js";
@@ -297,6 +297,7 @@ async function start() {
   window.addEventListener("hashchange", () => attempt(() => show({ navigated: true, place: places.arrive() })));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => attempt(reload));
   await attempt(() => show({ place })); // what fails here can be tried again, and the rest of the page works
+  forgetPrefetched();
   await firstImages();
   await attempt(() => map.load());
   await Promise.all([labeling.get(), panel.get(), bar.get(), result.get()]);
