@@ -247,15 +247,15 @@ class TestMessages:
         [
             ("{0}: the file is damaged", "my knees: the file is damaged"),
             (
-                "{0}/model.json is missing; train it again with `ordrank fit --out {0}`",
-                "my knees/model.json is missing",
+                "{0}/a.json is missing; train again with `ordrank fit --out {0}`",
+                "my knees/a.json is missing; train again",
             ),
             (
-                "/etc/x/model.json is gone; use the other, or `ordrank fit --out /etc/x`; wait",
-                "model.json is gone; wait",
+                "/etc/x/a.json is gone; get it, or go back with `ordrank fit /etc/x`",
+                "a.json is gone; get it, or go back",
             ),
             ("it needs a, and b: pip install 'ordrank[b]'", "it needs a, and b"),
-            ("grades are missing: name a file with --labels, or sort them", "grades are missing"),
+            ("grades are missing: name a file with --labels, or sort", "grades are missing: name a file, or sort"),
             ("3 of 4: a well-known --- sentence, with `code`", "3 of 4: a well-known --- sentence, with `code`"),
         ],
     )

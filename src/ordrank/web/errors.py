@@ -44,8 +44,8 @@ CODES = {
 CLOSE = {"Connection": "close"}
 ENDING = "the server is ending; start it again"
 _ABSOLUTE_FOLDER = re.compile(r"""(?<![\w.~-])(?:[A-Za-z]:)?[/\\](?:[^/\\\s'"`]+[/\\])+""")
-# What to do on the machine of the server, such as "; train it with `ordrank fit`" or ": pip install ...".
-_COMMAND = re.compile(r";[^;]*(?:{0})[^;]*|[:,][^:,;]*(?:{0})[^;]*".format(r"`ordrank |pip install | --[a-z]"))
+# How to do something at the machine of the server.
+_COMMAND = re.compile(r" with (?:`ordrank [^`]*`|--[a-z-]+)|[:;] pip install [^;]*")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _MESSAGES = {404: "there is nothing at this address", 405: "this address does not support that method"}
 
@@ -61,13 +61,13 @@ class ApiError(Exception):
 def public_message(error: Exception, directory: Path) -> str:
     """Return the message of an error without what only those at the server of the collection may or need to know.
 
-    That is the process that locks the collection and its machine, folders, and commands.
+    That is the process that locks the collection, its machine and command line, folders, and commands to enter.
 
     Examples
     --------
-    >>> error = CollectionError("../my knees: there is no model; train it with `ordrank fit`")
+    >>> error = CollectionError("../my knees: there is no model; train it with `ordrank fit x`")
     >>> public_message(error, Path("../my knees"))
-    'my knees: there is no model'
+    'my knees: there is no model; train it'
     """
     if isinstance(error, CollectionBusyError):
         return "pictures are being imported or trained with; try again in a while"
