@@ -20,6 +20,8 @@ from ordrank.collection.types import AcquireLock
 from ordrank.errors import PictureTooLargeError, UnreadablePictureError
 from ordrank.features.pictures import Decode, DecodedPicture, count_decoded_pixels, decode_picture
 
+__all__ = ["Decode", "DecoderProcess", "make_decoder"]
+
 DECODE_SECONDS = 10.0
 DECODE_BYTES = 1_500_000_000  # a picture of MAX_PIXELS takes 400 MB, and its decoder may take as much again
 LARGE_PIXELS = 25_000_000
