@@ -38,10 +38,7 @@ NEXT = f"""(before) => new Promise((done) => {{
   }};
   check();
 }})"""
-N_WAITING = """() => {
-  const name = document.querySelector("#name").textContent;
-  return JSON.parse(localStorage.getItem(`ordrank unsent ${name}`) ?? "[]").length;
-}"""
+N_WAITING = "() => Object.keys(localStorage).filter((key) => key.startsWith('ordrank unsent ')).length"
 MAX_SECONDS = 120
 
 

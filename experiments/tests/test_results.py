@@ -242,6 +242,30 @@ def test_the_page_loads_fast_and_its_map_is_smooth():
     assert "points are drawn" in page["map"]["note"]
 
 
+def test_lists_of_a_large_collection_open_at_once():
+    lists = results("page")["lists"]
+    assert {"by grade", "spectrum", "by certainty", "by name", "by date", "search"} <= set(lists)
+    assert all(times["first_milliseconds_worst"] <= 300 for times in lists.values())
+
+
+def test_grading_by_key_is_fast_and_loses_nothing_to_a_kill():
+    found = results("grading")
+    for name, kills in {"server_alive": 0, "server_killed": 1}.items():
+        assert (found[name]["grades"], found[name]["kills"], found[name]["lost_grades"]) == (200, kills, 0)
+        assert found[name]["grades_per_second"] >= 5
+    assert found["server_killed"]["most_grades_waiting"] > 10
+
+
+def test_suggested_pictures_teach_more_than_uncertain_ones_and_no_less_than_random_ones():
+    found = results("active_choice")
+    assert found["runs"] == 20
+    for row in found["comparisons"]:
+        if row["against"] == "uncertainty":
+            assert row["difference"] < -2 * row["standard_error"], row
+        elif row["against"] == "random":
+            assert row["difference"] < row["standard_error"], row
+
+
 def test_a_cluster_gives_the_same_results_within_its_memory():
     found = results("cluster")
     for case in found["same"].values():
