@@ -201,14 +201,15 @@ export class CompareView {
   /** Show the ranking so far, of a long one both ends. */
   async rank() {
     const { items, total } = await getComparisons(0, 2 * END);
-    const between = Math.max(0, total - 2 * END);
-    const highest = between ? (await getComparisons(total - END, END)).items : items.splice(END);
+    const between = total - 2 * END;
+    const highest = between > 0 ? (await getComparisons(total - END, END)).items : [];
+    const lowest = highest.length ? items.slice(0, END) : items;
+    const gap = highest.length ? [el("li", { class: "gap muted" }, `${count(between)} more`)] : [];
+    const [low, high] = [lowest, highest].map((end) => end.map((item) => this.ranked(item)));
     byId("compare-ranking").hidden = !total;
-    const [low, high] = [items.slice(0, END), highest].map((end) => end.map((item) => this.ranked(item)));
-    const gap = between ? [el("li", { class: "gap muted" }, `${count(between)} more`)] : [];
     byId("ranking").replaceChildren(...low, ...gap, ...high);
     byId("ranking-count").textContent = total ? count(total) : "";
-    byId("ranking-about").textContent = between
+    byId("ranking-about").textContent = highest.length
       ? `The ${END} lowest and the ${END} highest of the compared pictures.`
       : "The compared pictures from the lowest to the highest.";
     this.countComparisons();
