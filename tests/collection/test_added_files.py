@@ -233,6 +233,11 @@ class TestFailures:
         assert len(names(collection.directory)) == 40
         assert collection.files.add(new(), "a.png")[1]
 
+    def test_a_folder_that_cannot_be_opened_is_named(self, collection):
+        (collection.directory / "pictures").write_text("a file")
+        with pytest.raises(CollectionError, match="pictures cannot be written"):
+            collection.files.add(new(), "ward/a.png")
+
     def test_a_database_on_a_full_disk_gets_no_picture(self, collection, monkeypatch):
         full = sqlite3.OperationalError("database or disk is full")
         full.sqlite_errorcode = sqlite3.SQLITE_FULL

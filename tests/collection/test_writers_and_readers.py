@@ -191,7 +191,7 @@ class TestReadOnlyDirectories:
         with alive(without_rights, *calls) as child:
             done, messages = child.end()
         assert done == "done"
-        assert messages[:3] == [f"CollectionError: {collection}: it is not writable; check its permissions"] * 3
+        assert messages[:3] == [f"AccessDeniedError: {collection}: it is not writable; check its permissions"] * 3
         assert all("Permission denied" in message for message in messages[3:])
         assert (content(collection), set(os.listdir(collection))) == before
         assert not any(path.name.startswith((".out", "out")) for path in read_only.iterdir())

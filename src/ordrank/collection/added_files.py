@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -56,7 +56,8 @@ def add_picture(
         if store.header.fingerprint != extractor.fingerprint:
             raise CollectionError(f"{directory} was trained anew a moment ago; add the picture again")
         live.refresh()
-        return _write(store, live.current(), data, as_held_out(store, read)), True
+        with _translate_errors(directory / OWN_FOLDER):
+            return _write(store, live.current(), data, as_held_out(store, read)), True
 
 
 def _write(store: Store, snapshot: Snapshot, data: bytes, read: ReadPicture) -> int:
@@ -65,13 +66,13 @@ def _write(store: Store, snapshot: Snapshot, data: bytes, read: ReadPicture) -> 
     path = PurePosixPath(OWN_FOLDER, name)  # the same text on every system
     file = store.directory / path
     try:
-        with _translate_errors(file):
-            write_files(file.parent, {file.name: data})
-            read = replace(read, name=name, mtime_ns=file.stat().st_mtime_ns)
+        write_files(file.parent, {file.name: data})
+        read = replace(read, name=name, mtime_ns=file.stat().st_mtime_ns)
         bad = add_rows(store, [read], {name: path}, {}, _embedded(snapshot, [read]))
         assert not bad, bad  # neither its name nor its content was known
     except BaseException:
-        file.unlink(missing_ok=True)
+        with suppress(OSError):  # as when it could not be written
+            file.unlink()
         raise
     added = store.find(name)
     assert added is not None
@@ -79,27 +80,27 @@ def _write(store: Store, snapshot: Snapshot, data: bytes, read: ReadPicture) -> 
 
 
 @contextmanager
-def _translate_errors(file: Path) -> Iterator[None]:
-    """Translate errors of the file system into CollectionErrors that name a file."""
+def _translate_errors(folder: Path) -> Iterator[None]:
+    """Translate errors of the file system into CollectionErrors that name a folder."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFullError(f"{file}: the disk is full; free some space and try again") from None
+            raise DiskFullError(f"{folder}: the disk is full; free some space and try again") from None
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise AccessDeniedError(f"{file} is not writable; check the permissions of its folder") from None
-        raise CollectionError(f"{file} cannot be written: {error.strerror or error}") from None
+            raise AccessDeniedError(f"{folder} is not writable; check its permissions") from None
+        raise CollectionError(f"{folder} cannot be written: {error.strerror or error}") from None
 
 
 def own_files(directory: Path, rows: Sequence[ImageRow]) -> list[Path]:
-    """Return the files of pictures that are in the directory of the collection. Raise AccessDeniedError if one stays.
+    """Return the files of pictures that are in the directory of the collection; others stay where they are.
 
-    The files of other pictures stay where they are when these are removed.
+    Raise AccessDeniedError if one cannot be deleted.
     """
     folder = (directory / OWN_FOLDER).resolve()
     files = [directory / row.path for row in rows if is_own_path(row.path)]
     files = [file for file in files if file.resolve().is_relative_to(folder)]  # a crafted path may lead elsewhere
-    for parent in {file.parent for file in files if file.exists()}:
+    for parent in {file.parent for file in files if os.path.exists(file)}:
         if not os.access(parent, os.W_OK):
             raise AccessDeniedError(f"nothing was removed: {parent} is not writable; check its permissions")
     return files

@@ -86,7 +86,7 @@ export class AddDialog {
         else known += 1;
       } catch (error) {
         if (signal.aborted) break;
-        if (!(error instanceof ApiError) || [0, 401, 403, 503].includes(error.status)) {
+        if (!(error instanceof ApiError) || [0, 401, 403, 503, 507].includes(error.status)) {
           lost = error; // the next ones would fail too
           break;
         }
