@@ -73,20 +73,20 @@ def upload(port: int) -> None:
                 selector.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE)
                 left[one] = UPLOAD_BYTES
         for key, events in selector.select(0.1):
-            one = key.fileobj
-            assert isinstance(one, socket.socket)
+            ready = key.fileobj
+            assert isinstance(ready, socket.socket)
             try:
                 answered = bool(events & selectors.EVENT_READ)
-                if not answered and left[one]:
-                    left[one] -= one.send(part[: left[one]])
-                    if not left[one]:
-                        selector.modify(one, selectors.EVENT_READ)
+                if not answered and left[ready]:
+                    left[ready] -= ready.send(part[: left[ready]])
+                    if not left[ready]:
+                        selector.modify(ready, selectors.EVENT_READ)
             except OSError:
                 answered = True
             if answered:
-                selector.unregister(one)
-                del left[one]
-                one.close()
+                selector.unregister(ready)
+                del left[ready]
+                ready.close()
 
 
 @contextmanager

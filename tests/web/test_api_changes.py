@@ -9,8 +9,11 @@ from PIL import ImageFile
 
 from ordrank import Collection
 from ordrank.collection.access import write_store
+from ordrank.collection.types import QueryPicture
 from ordrank.collection.writer_lock import writer_lock
+from ordrank.errors import UnknownError
 from ordrank.web import training_job
+from ordrank.web.shared_state import QueryCache
 from ordrank.web.uploads import Limits
 from tests.collection.commands import add, rank
 from tests.collection.pictures import draw, draw_files, rows
@@ -46,6 +49,15 @@ class TestQueries:
         tokens = [send(client, png(draw(number))).json()["id"] for number in range(90, 95)]
         found = [client.get(f"{API}/queries/{token}/thumbnail").status_code for token in tokens]
         assert found == [404, 404, 200, 200, 200]
+
+    def test_a_client_with_many_queries_drops_its_own(self, monkeypatch):
+        monkeypatch.setattr("ordrank.web.shared_state.MAX_CLIENT_QUERIES", 2)
+        queries, cache = [QueryPicture(str(i), "", np.empty(0), b"") for i in range(4)], QueryCache()
+        quiet = cache.put_query(queries[0], "quiet")
+        first, *rest = [cache.put_query(query, "busy") for query in queries[1:]]
+        assert [cache.get_query(token).name for token in (quiet, *rest)] == ["0", "2", "3"]
+        with pytest.raises(UnknownError):
+            cache.get_query(first)
 
     def test_upload_writes_nothing_to_disk(self, client, trained):
         before = {

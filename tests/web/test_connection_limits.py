@@ -1,5 +1,6 @@
 """Clients that are silent, do not read, or are too many cost neither memory nor the service of others."""
 
+import logging
 import socket
 import time
 from contextlib import ExitStack, closing, suppress
@@ -7,11 +8,12 @@ from contextlib import ExitStack, closing, suppress
 import pytest
 
 from ordrank import Collection
-from ordrank.web import body_limit
+from ordrank.web import body_limit, supervisor
 from ordrank.web.app import create_app
 from ordrank.web.connections import LimitedProtocol
+from ordrank.web.supervisor import OncePerMinute
 from tests.collection.pictures import draw
-from tests.web.conftest import API
+from tests.web.conftest import API, serving
 from tests.web.raw_http import UPLOAD, error_of, read_response, send_raw, server_in_thread, status
 from tests.web.requests import png
 
@@ -134,3 +136,20 @@ class TestBodies:
         request = f"{UPLOAD}Connection: close\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
         for _ in range(100_000 // len(content) + 2):
             assert status(send_raw(port, request)) == 201
+
+
+def test_a_message_is_logged_once_a_minute(monkeypatch):
+    lines, once = [], OncePerMinute()
+    times = iter([0.0, 1.0, 59.0, 61.0, 62.0])
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: next(times))
+    for _ in range(5):
+        lines.append(once.filter(logging.makeLogRecord({"msg": "Invalid HTTP request received."})))
+    assert lines == [True, False, False, True, False]
+
+
+def test_invalid_requests_do_not_fill_the_log(trained):
+    with serving(trained, "--workers", "1") as server:
+        for _ in range(20):
+            assert status(send_raw(server.port, "no HTTP\r\n\r\n")) == 400
+        errors = server.end()[2]
+    assert errors.count("Invalid HTTP request") == 1

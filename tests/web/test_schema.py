@@ -124,7 +124,7 @@ def test_schema_lists_all_routes(api):
 def test_responses_conform_to_the_schema(api, route, mode):
     statuses = Counter()
     state = api.app.state
-    token = state.shared.put_query(state.collection.read_query(png(draw(77)), "known"))
+    token = state.shared.put_query(state.collection.read_query(png(draw(77)), "known"), "client")
 
     @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=operations(api)[route].as_strategy(generation_mode=mode))

@@ -26,8 +26,8 @@ from ordrank.errors import CollectionError, InputError, UnknownError
 from ordrank.web.errors import ENDING, ApiError
 from ordrank.web.training_job import STARTED, TrainingStatus, check_not_running, run_training
 
-# Uploaded queries that are kept: about 30 kilobytes each.
-MAX_QUERIES = 1000
+# Uploaded queries that are kept, of all clients and of one: about 30 kilobytes each.
+MAX_QUERIES, MAX_CLIENT_QUERIES = 1000, 200
 # Seconds in which a training process ends after it has reported its end.
 _TRAINER_TIMEOUT = 10
 
@@ -35,7 +35,7 @@ _TRAINER_TIMEOUT = 10
 class SharedState(Protocol):
     """What a server process needs of the shared state."""
 
-    def put_query(self, query: QueryPicture) -> str:
+    def put_query(self, query: QueryPicture, client: str) -> str:
         """Keep an uploaded query for a while and return its token."""
         ...
 
@@ -57,18 +57,21 @@ class SharedState(Protocol):
 
 
 class QueryCache:
-    """Uploaded queries in memory; the least recently used one is dropped first."""
+    """Uploaded queries in memory; the least recently used one is dropped first, and that of a client with many."""
 
     def __init__(self) -> None:
-        self._queries: OrderedDict[str, QueryPicture] = OrderedDict()
+        self._queries: OrderedDict[str, tuple[str, QueryPicture]] = OrderedDict()
         self._lock = Lock()
 
-    def put_query(self, query: QueryPicture) -> str:
-        """Keep a query and return its token."""
+    def put_query(self, query: QueryPicture, client: str) -> str:
+        """Keep a query of a client and return its token."""
         token = secrets.token_urlsafe(16)
         with self._lock:
-            self._queries[token] = query
-            while len(self._queries) > MAX_QUERIES:
+            self._queries[token] = client, query
+            own = [token for token, (by, _) in self._queries.items() if by == client]
+            if len(own) > MAX_CLIENT_QUERIES:
+                del self._queries[own[0]]
+            elif len(self._queries) > MAX_QUERIES:
                 self._queries.popitem(last=False)
         return token
 
@@ -78,7 +81,7 @@ class QueryCache:
             if token not in self._queries:
                 raise UnknownError("this query is not known, or not any more; send the picture again")
             self._queries.move_to_end(token)
-            return self._queries[token]
+            return self._queries[token][1]
 
 
 class LocalState(QueryCache):
@@ -311,9 +314,9 @@ class StateClient:
         """Return the lock of large pictures."""
         return self._large_picture_lock.held()
 
-    def put_query(self, query: QueryPicture) -> str:
-        """Keep a query and return its token."""
-        token: str = self._call("put_query", query)
+    def put_query(self, query: QueryPicture, client: str) -> str:
+        """Keep a query of a client and return its token."""
+        token: str = self._call("put_query", query, client)
         return token
 
     def get_query(self, token: str) -> QueryPicture:

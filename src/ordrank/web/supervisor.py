@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -38,6 +39,8 @@ _SIGNAL_INTERVAL = 0.1
 _MIN_LIFETIME, _MAX_FAILURES = 2.0, 5
 # Seconds until a worker that could not be started is tried again, and for which the collection may be away.
 _RETRY_INTERVAL, _PATIENCE = 0.5, 60.0
+# Seconds until a message of uvicorn is logged again.
+_LOG_INTERVAL = 60.0
 
 
 class AppFactory(Protocol):
@@ -45,6 +48,22 @@ class AppFactory(Protocol):
 
     def __call__(self, collection: Collection, *, state: StateClient) -> FastAPI:
         """Create it."""
+
+
+class OncePerMinute(logging.Filter):
+    """Passes each message once per minute: clients must not fill the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a message has not been logged for a minute."""
+        message, now = str(record.msg), time.monotonic()
+        if now - self._logged.get(message, -math.inf) < _LOG_INTERVAL:
+            return False
+        self._logged[message] = now
+        return True
 
 
 def can_fork() -> bool:
@@ -88,6 +107,7 @@ def run_server(app: FastAPI, listening: socket.socket, parent: int | None = None
         server_header=False,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
     )
+    logging.getLogger("uvicorn.error").addFilter(OncePerMinute())
     try:
         _Server(config, parent).run(sockets=[listening])
     finally:

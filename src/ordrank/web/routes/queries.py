@@ -47,18 +47,24 @@ router = APIRouter()
 )
 async def upload(request: Request, collection: OpenCollection, state: State, decode: Decoder) -> Response:
     """Grade an uploaded picture; it is kept in memory for a while, and never written to disk."""
-    arguments = (collection, state, decode, await read_picture(request), upload_name(request))
-    return await anyio.to_thread.run_sync(_upload, *arguments, limiter=request.app.state.decoding)
+    data, name = await read_picture(request), upload_name(request)
+    client = request.client.host if request.client else ""
+
+    def grade() -> Response:
+        query = _read_query(collection, data, name, decode)
+        result = _rank(collection, query)
+        token = "" if isinstance(query, int) else state.put_query(query, client)
+        return json_response(_estimate(result, token), 201)
+
+    return await anyio.to_thread.run_sync(grade, limiter=request.app.state.decoding)
 
 
-def _upload(collection: Collection, state: SharedState, decode: Decode, data: bytes, name: str) -> Response:
+def _read_query(collection: Collection, data: bytes, name: str, decode: Decode) -> int | QueryPicture:
     collection.check_trained()  # before decoding
     try:
-        query = collection.read_query(data, name, decode=decode)
+        return collection.read_query(data, name, decode=decode)
     except UnreadablePictureError as error:
         raise type(error)(f"{name} {error}") from None
-    result = _rank(collection, query)
-    return json_response(_estimate(result, "" if isinstance(query, int) else state.put_query(query)), 201)
 
 
 @router.get(
