@@ -62,7 +62,7 @@ class DecoderProcess:
                 return self._decode(data, side)
             except (EOFError, OSError):  # killed by the system, or crashed
                 self.close()
-                raise UnreadablePictureError("takes too much memory to decode") from None
+                raise UnreadablePictureError("cannot be decoded: its decoder ran out of memory or crashed") from None
 
     def close(self) -> None:
         """Kill the process; the next picture starts another."""
