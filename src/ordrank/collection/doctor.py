@@ -76,7 +76,9 @@ class Doctor:
     def _report_on(self, snapshot: Snapshot, progress: Progress) -> DoctorReport:
         space = snapshot.space
         if space is None:
-            raise CollectionError("the collection has no model yet; train it with `ordrank fit --out COLLECTION`")
+            raise CollectionError(
+                "the collection has no model yet; grade pictures, then train it with `ordrank fit --out COLLECTION`"
+            )
         if space not in self._nearest:
             self._nearest[space] = _nearest_in_appearance(space, progress)
         return _examine(self._directory, snapshot, space, *self._nearest[space], progress)

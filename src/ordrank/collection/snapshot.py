@@ -221,7 +221,9 @@ class Snapshot:
     def trained_model(self) -> Model:
         """The model. Raise CollectionError before the first fit."""
         if self.model is None:
-            raise CollectionError("the collection has no model yet; train it with `ordrank fit --out COLLECTION`")
+            raise CollectionError(
+                "the collection has no model yet; grade pictures, then train it with `ordrank fit --out COLLECTION`"
+            )
         return self.model
 
     @property

@@ -102,6 +102,7 @@ def test_the_pictures_of_a_folder_are_added(visit, writable_url, new_files):
     dialog(page).get_by_label("Choose a folder").set_input_files(new_files)
     dialog(page).get_by_role("button", name="Add").press("Enter")
     expect(dialog(page).locator("h2")).to_have_text("3 pictures added")
+    expect(page.locator("#list-count")).to_have_text(str(N_PICTURES + 3))
 
 
 def test_the_pictures_of_a_dropped_folder_are_added(visit, writable_url, new_files):

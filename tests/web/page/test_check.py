@@ -242,7 +242,7 @@ def test_a_collection_without_a_model_says_so_and_can_be_tried_again(visit, serv
     server = serve(collection)
     page = visit(f"{server.url}/", CHECK)
     page.errors.allow_status(409)
-    expect(page.locator("#alert")).to_contain_text("the collection has no model yet; train it")
+    expect(page.locator("#alert")).to_contain_text("the collection has no model yet; grade pictures, then train it")
     expect(page.locator("#check")).to_be_hidden()
     with write_store(collection) as store, store.transaction() as cursor:
         cursor.execute("INSERT INTO meta VALUES ('model', ?)", (model,))

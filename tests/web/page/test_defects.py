@@ -201,6 +201,15 @@ def test_the_header_is_low(visit, url, viewport):
     assert cards(page).first.bounding_box()["y"] < viewport["height"] * 0.62
 
 
+def test_a_phone_shows_every_mode_and_the_whole_order(visit, url):
+    page = visit(url, "#sort=certainty", viewport=NARROW)
+    wait_for_all_pictures(page)
+    assert page.locator("#modes").evaluate("({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth")
+    shown = page.locator("#sort").bounding_box()["width"]
+    page.locator("#sort").evaluate("({ style }) => { style.width = 'max-content'; style.maxWidth = 'none'; }")
+    assert page.locator("#sort").bounding_box()["width"] <= shown
+
+
 def test_the_page_is_compressed_and_loads_little_before_the_first_pictures(visit, url):
     page = visit(url)
     sizes = page.evaluate(

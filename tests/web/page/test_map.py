@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ordrank import Collection
 from tests.web.page.conftest import NARROW
 from tests.web.page.locators import (
     cards,
@@ -116,6 +117,17 @@ def test_the_pointer_finds_the_point_in_front(visit, url):
     page.mouse.move(*label_position(page.locator("#map-labels span", has_text="0")))
     expect(page.locator("#map-tip img")).to_have_attribute("src", re.compile("/pictures/1/"))
     page.unroute_all()
+
+
+def test_buttons_cover_no_points(visit, url):
+    page = visit(url, "#picture=2")
+    wait_for_result(page)
+    cards(page).first.locator(".card-link").click()
+    expect(page.locator("#panel")).to_be_visible()
+    wait_for_map(page)
+    canvas = page.locator("#map-canvas").bounding_box()
+    assert canvas["height"] > 100
+    assert canvas["y"] + canvas["height"] <= page.locator("#map-lasso").bounding_box()["y"]
 
 
 def test_labels_behind_the_camera_are_hidden(visit, url):
@@ -270,3 +282,12 @@ def test_everything_else_works_without_webgl(visit, url, folder):
     expect(page.locator("#map-note")).to_contain_text("cannot draw the map")
     page.set_input_files("#file", folder / "new.png")
     wait_for_result(page)
+
+
+def test_a_collection_without_a_model_has_no_map_yet(visit, serve, folder, tmp_path):
+    with Collection.create_ungraded(tmp_path / "New", folder / "pictures", features="pixels:4", n_jobs=1):
+        pass
+    page = visit(f"{serve(tmp_path / 'New').url}/")
+    expect(page.get_by_text("The map appears after the first training.")).to_be_visible()
+    expect(page.locator("#map")).to_be_hidden()
+    expect(page.locator(".legend")).to_be_hidden()

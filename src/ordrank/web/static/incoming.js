@@ -5,7 +5,7 @@ import { counted } from "./dom.js";
 import { isPicture } from "./dropped_files.js";
 import { lazy, loadModule } from "./lazy.js";
 import { announce, attempt, clearError } from "./notices.js";
-import { NEWEST, START, current, go } from "./state.js";
+import { START, current, go } from "./state.js";
 import { listenForUploads } from "./upload.js";
 
 /** Sends them, and remembers the queries. */
@@ -26,7 +26,7 @@ export class IncomingPictures {
       const { AddDialog } = await loadModule(() => import("./add_pictures.js"));
       return new AddDialog(async () => {
         await onAdded();
-        if (location.hash === NEWEST) await onListed();
+        if (current().view === "browse") await onListed();
       });
     });
     listenForUploads({

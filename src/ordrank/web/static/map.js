@@ -55,6 +55,7 @@ export class PictureMap {
     this.hover(-1);
     this.pictures.clear();
     const { ids, values, total } = points;
+    this.box.hidden = !ids.length;
     Object.assign(this, { ids, values, total });
     this.transform = new ViewTransform(points.positions, values);
     this.positions = new Float32Array(points.positions.length);
@@ -104,11 +105,11 @@ export class PictureMap {
     });
     this.canvas.addEventListener("webglcontextrestored", () => this.requestFrame());
     new ResizeObserver(() => {
-      if (!this.box.clientWidth) return;
-      cloud.resize(this.box.clientWidth, this.box.clientHeight);
+      if (!this.canvas.clientWidth) return;
+      cloud.resize(this.canvas.clientWidth, this.canvas.clientHeight);
       if (this.positions) this.controls.fit(this.positions, cloud.width / cloud.height);
-    }).observe(this.box);
-    cloud.resize(this.box.clientWidth || 1, this.box.clientHeight || 1);
+    }).observe(this.canvas);
+    cloud.resize(this.canvas.clientWidth || 1, this.canvas.clientHeight || 1);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.update());
   }
 
@@ -221,6 +222,7 @@ export class PictureMap {
   showNote() {
     const { total, visible } = this.detail;
     const sentences = [];
+    if (!total) sentences.push("The map appears after the first training.");
     if (this.total > total) sentences.push(`A sample: ${count(total)} of ${count(this.total)} pictures.`);
     if (visible < total) {
       const about = count(Number(visible.toPrecision(1)));
