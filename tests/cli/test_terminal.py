@@ -6,12 +6,14 @@ import shlex
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from ordrank import Collection
+from ordrank.cli.terminal import plain_errors
 from tests.cli.running import document, done, failed, paint, run, start, write_folder
 
 ROOT = Path(__file__).parents[2]
@@ -183,3 +185,10 @@ def test_commands_in_the_guide_on_collections_run(tmp_path, monkeypatch):
         assert program == "ordrank"
         done(*arguments)
     assert (tmp_path / "results.html").exists()
+
+
+def test_a_warning_is_one_sentence(capsys):
+    with plain_errors(), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("held-out groups\nare not predicted", stacklevel=1)
+    assert capsys.readouterr().err == "ordrank: warning: held-out groups\\nare not predicted\n"

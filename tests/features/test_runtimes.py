@@ -1,5 +1,8 @@
 """Devices of onnxruntime: what is asked of it, and what it must have."""
 
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -93,3 +96,19 @@ def test_a_gpu_gives_the_features_of_the_cpu(tmp_path):
     assert cpu.fingerprint == cuda.fingerprint
     pictures = [Image.effect_noise((50, 40), 40 + i).convert("RGB") for i in range(40)]
     np.testing.assert_allclose(cuda.extract(pictures), cpu.extract(pictures), atol=1e-4)
+
+
+def test_onnxruntime_reports_nothing_to_its_maker(tmp_path):
+    export_network(tmp_path / "net.onnx", size=32)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    # It is quiet under continuous integration.
+    quiet = ("CI", "GITHUB_ACTIONS", "ORT_DISABLE_TELEMETRY")
+    environment = {name: value for name, value in os.environ.items() if name not in quiet}
+    open_network = "import sys; from ordrank.features import OnnxNetwork; OnnxNetwork(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", open_network, tmp_path / "net.onnx"],
+        env=environment | {"XDG_CACHE_HOME": str(cache)},
+        check=True,
+    )
+    assert not list(cache.iterdir())

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,7 +39,7 @@ def examples(*commands: str) -> str:
 
 @contextmanager
 def plain_errors(on_interrupt: str = "nothing was written", *, all_bad: bool = False) -> Iterator[None]:
-    """Print errors of input or disk as one sentence and exit with 1; with 130 on Ctrl-C.
+    """Print errors of input or disk as one sentence and exit with 1, with 130 on Ctrl-C; print warnings as one too.
 
     Parameters
     ----------
@@ -50,7 +51,9 @@ def plain_errors(on_interrupt: str = "nothing was written", *, all_bad: bool = F
     from ordrank.errors import BadPicturesError, InputError
 
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning
+            yield
     except BadPicturesError as error:
         print_bad(error.bad, limit=None if all_bad else MAX_BAD_SHOWN)
         raise _failed(str(error)) from None
@@ -65,6 +68,10 @@ def plain_errors(on_interrupt: str = "nothing was written", *, all_bad: bool = F
     except KeyboardInterrupt:
         typer.echo(f"ordrank: interrupted; {on_interrupt}", err=True)
         raise typer.Exit(130) from None
+
+
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"ordrank: warning: {one_line(str(message))}", err=True)
 
 
 def _failed(sentence: str) -> typer.Exit:

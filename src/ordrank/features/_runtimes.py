@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,9 @@ _NO_GPU = (
 
 def import_onnxruntime(user: str, extra: str) -> Any:
     """Return the module; raise InputError that says what needs it if it is missing."""
+    # From 1.29 on it writes a device identifier and reports networks and hardware to Microsoft unless told not to
+    # before it is imported.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         return import_module("onnxruntime")
     except ImportError:
