@@ -156,8 +156,8 @@ def run_clients(port: int, requests: list[list[Request]], seconds: float) -> Res
         if lost and now >= retry:
             lost, retry = [one for one in lost if not _connect(one, poll, by_file)], now + _RETRY_SECONDS
         for number, _ in poll.poll(_RETRY_SECONDS):
-            client = by_file[number]
-            if not client.receive():
+            client = by_file.get(number)  # None: of a connection that broke since
+            if client is not None and not client.receive():
                 lost.append(by_file.pop(number))
     for client in by_file.values():
         assert client.socket is not None

@@ -242,6 +242,26 @@ def test_the_page_loads_fast_and_its_map_is_smooth():
     assert "points are drawn" in page["map"]["note"]
 
 
+def test_a_collection_of_photographs_needs_no_torch_and_its_error_is_that_of_new_pictures():
+    found = results("end_to_end")
+    assert (found["train"], found["test"]) == (2000, 800)
+    assert not {"torch", "timm", "torchvision"} & set(found["installed"])
+    rows = {row["command"]: row for row in found["rows"]}
+    assert {"fit", "evaluate", "evaluate --pictures", "rank"} <= set(rows)
+    assert rows["evaluate"]["printed"]["mae"] > 0.95 * rows["evaluate --pictures"]["printed"]["mae"]
+    assert max(row["peak_megabytes"] for row in rows.values()) < 1000
+
+
+def test_honest_clients_are_served_beside_hostile_ones():
+    found = results("hostile_clients")
+    assert (found["silent"], found["uploads"]) == (2600, 200)
+    for name in ("silent", "uploads"):
+        measured = found["measured"][name]
+        assert (measured["errors"], measured["broken_connections"]) == (0, 0)
+        assert measured["milliseconds"]["p99"] <= 1000
+        assert measured["memory_growth_bytes"] <= 300e6
+
+
 def test_lists_of_a_large_collection_open_at_once():
     lists = results("page")["lists"]
     assert {"by grade", "spectrum", "by certainty", "by name", "by date", "search"} <= set(lists)
