@@ -105,6 +105,7 @@ def test_all_selected_pictures_get_a_grade_and_have_it_undone(visit, writable_ur
     page.get_by_label("Grade for the selected pictures").fill("2")
     page.get_by_role("button", name="Set grade").click()
     expect(page.locator(".selection-status")).to_contain_text("3 pictures graded 2.")
+    expect(page.get_by_role("button", name="Remove…")).to_be_hidden()  # nothing is selected any more
     assert grades() == ["2"] * 3
     expect(page.locator(f'#pictures [data-id="{ids[0]}"] .grade')).to_have_text("2")
     expect(page.locator("#training-text")).to_contain_text("changed since the last training")

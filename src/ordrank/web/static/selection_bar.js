@@ -50,16 +50,16 @@ export class SelectionBar {
       el("span", { class: "downloads" }, el("span", { class: "muted" }, "Download"), ...this.exports),
       this.removal,
     );
-    const clear = el("button", { type: "button", class: "selection-clear", "aria-label": "Clear the selection" }, "✕");
-    clear.addEventListener("click", () => this.selection.clear());
-    const head = el("p", { class: "selection-head" }, this.text, this.every);
+    this.clear = el("button", { type: "button", class: "selection-clear", "aria-label": "Clear the selection" }, "✕");
+    this.clear.addEventListener("click", () => this.selection.clear());
+    this.head = el("p", { class: "selection-head" }, this.text, this.every);
     this.box = el(
       "section",
       { id: "selection", "aria-label": "Selected pictures" },
-      head,
+      this.head,
       this.actions,
       this.status,
-      clear,
+      this.clear,
     );
     this.box.hidden = true;
     document.body.append(this.box);
@@ -72,6 +72,7 @@ export class SelectionBar {
     const total = this.total();
     if (size > 0 && !this.isWorking) this.status.replaceChildren(); // about other pictures
     this.box.hidden = !visible;
+    for (const part of [this.head, this.actions, this.clear]) part.hidden = !this.selection.isActive;
     document.documentElement.toggleAttribute("data-selection-bar", visible);
     byId("select-mode").setAttribute("aria-pressed", String(this.selection.isActive));
     this.text.textContent = size ? `${count(size)} selected` : "Nothing selected";
