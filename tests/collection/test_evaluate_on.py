@@ -60,6 +60,14 @@ def test_pictures_that_are_all_in_the_collection_are_rejected(collection, drawn)
         collection.evaluate_on(drawn / "pictures", drawn / "grades.csv", n_jobs=1)
 
 
+def test_pictures_that_the_model_still_knows_flatter(collection, outside):
+    assert "flatters" not in collection.evaluate_on(*outside, n_jobs=1).verdict
+    collection.remove(["005.png"])
+    assert "removed since the model was trained" in collection.evaluate_on(*outside, n_jobs=1).verdict
+    collection.fit()
+    assert "flatters" not in collection.evaluate_on(*outside, n_jobs=1).verdict
+
+
 def test_folders_are_the_grades_without_labels(collection, outside, tmp_path):
     for number in range(60, 81):
         (tmp_path / "sorted" / str(number % 3)).mkdir(parents=True, exist_ok=True)

@@ -478,7 +478,11 @@ class TestErrors:
     def test_labels(self, tiny, fruit):
         images, _ = fruit
         with pytest.raises(InputError, match="same label"):
-            OrdinalNetwork().fit(images[:4], [1, 1, 1, 1])
+            OrdinalNetwork().fit(images[:10], [1] * 10)
+        with pytest.raises(InputError, match="0 graded images are too few to train a network"):
+            OrdinalNetwork().fit([], [])
+        with pytest.raises(InputError, match="1 graded image is too few to train a network"):
+            OrdinalNetwork().fit(images[:1], [1])
         with pytest.raises(InputError, match="3 graded images are too few to train a network"):
             OrdinalNetwork().fit(images[:3], [1, 2, 3])
         with pytest.raises(InputError, match="without one fold the images left have a single label"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,10 @@ from ordrank.collection.types import COVERAGE, BadPicture, Header
 from ordrank.errors import CollectionError, InputError
 
 _BLOCK = 1000  # pictures graded at a time
+_MAY_FLATTER = (
+    "; this flatters if pictures that were removed since the model was trained are among these: train it again first, "
+    "with `ordrank fit --out {}`"
+)
 
 
 def evaluate_collection(directory: Path, *, folds: int, balanced: bool | None, progress: Progress) -> Evaluation:
@@ -106,7 +110,10 @@ def evaluate_pictures(
     ]
     mae_median = float(np.abs(np.median(given) - true).mean())
     predicted = _with_labels_of(true, estimator.labels, parts)
-    return _evaluation(header, predicted, given, mae_median, read=report, in_collection=tuple(known))
+    scores = _evaluation(header, predicted, given, mae_median, read=report, in_collection=tuple(known))
+    with read_store(directory) as store:
+        n_removed = store.count_removed()
+    return replace(scores, verdict=scores.verdict + _MAY_FLATTER.format(directory)) if n_removed else scores
 
 
 def _read_graded(

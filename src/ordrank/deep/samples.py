@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold
 
+from ordrank._format import pluralize
 from ordrank._protocols import IntArray
 from ordrank.deep.images import Images
 from ordrank.errors import InputError
@@ -22,10 +23,10 @@ def check_labels(images: Images, y: ArrayLike | None) -> OrdinalLabels:
         raise InputError(f"there are {len(images)} images and {0 if values is None else len(values)} labels")
     if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
         raise InputError("y holds missing or infinite labels; remove these images")
-    labels = ordinal_labels(values, names)
     if len(images) < MIN_IMAGES:
-        raise InputError(f"{len(images)} graded images are too few to train a network: {MIN_IMAGES} are the least")
-    return labels
+        few = pluralize(len(images), "graded image is", "graded images are")
+        raise InputError(f"{few} too few to train a network: {MIN_IMAGES} are the least")
+    return ordinal_labels(values, names)
 
 
 def units_of(labels: OrdinalLabels, groups: ArrayLike | None) -> IntArray:
