@@ -347,6 +347,7 @@ def take_snapshot(
                 return previous.with_changes(changes, store.serial)
             if changes is not None and not changed:
                 return previous
+        store.check_counts()
         columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 11
         ids, names, sha256, widths, heights, times, *numbers, groups = columns
         texts, integers = (names, sha256), (ids, widths, heights, times)
