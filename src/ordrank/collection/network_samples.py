@@ -21,7 +21,8 @@ SCHEMA = (
 )
 # Groups with graded pictures that were not all held out together; if all are of one group, none is held out now either.
 _SPLIT_GROUPS = f"""
-SELECT 1 FROM checked_pictures AS pictures LEFT JOIN checked_{_TABLE} AS seen ON seen.network = ? AND seen.sha256 = pictures.sha256
+SELECT 1 FROM checked_pictures AS pictures
+LEFT JOIN checked_{_TABLE} AS seen ON seen.network = ? AND seen.sha256 = pictures.sha256
 WHERE grade IS NOT NULL AND subject IS NOT NULL
 AND (SELECT count(DISTINCT coalesce(subject, id)) FROM checked_pictures WHERE grade IS NOT NULL) > 1
 GROUP BY subject HAVING count(DISTINCT coalesce(unit, -1)) > 1 LIMIT 1
