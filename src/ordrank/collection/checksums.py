@@ -11,7 +11,7 @@ from __future__ import annotations
 import marshal
 import sqlite3
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 RAISED = "user-defined function raised exception"  # all that SQLite says when a view finds a damaged row
@@ -31,9 +31,8 @@ def tables(connection: sqlite3.Connection) -> list[Table]:
     """Return all tables of a database, without their column of checksums."""
     found = []
     for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
-        columns = connection.execute(
-            "SELECT name, pk FROM pragma_table_info(?) WHERE name != 'crc'", (name,)
-        ).fetchall()
+        statement = "SELECT name, pk FROM pragma_table_info(?) WHERE name != 'crc'"
+        columns = connection.execute(statement, (name,)).fetchall()
         found.append(Table(name, tuple(column for column, _ in columns), tuple(column for column, pk in columns if pk)))
     return found
 
@@ -63,10 +62,8 @@ def create_views(connection: sqlite3.Connection, known: Iterable[Table]) -> None
     has_crc = has_checksums(connection)
     for name, names, _ in known:
         columns = ", ".join(names)
-        checked = (
-            f"SELECT {columns} FROM {name} WHERE is_intact(crc, {columns})" if has_crc else f"SELECT * FROM {name}"
-        )
-        connection.execute(f"CREATE TEMP VIEW checked_{name} AS {checked}")
+        selected = f"{columns} FROM {name} WHERE is_intact(crc, {columns})" if has_crc else f"* FROM {name}"
+        connection.execute(f"CREATE TEMP VIEW checked_{name} AS SELECT {selected}")
 
 
 def create_triggers(connection: sqlite3.Connection, known: Iterable[Table]) -> None:
@@ -95,6 +92,13 @@ def check_counts(connection: sqlite3.Connection, *, but: Iterable[str] = ()) -> 
         (found,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         if found != counts[table]:
             raise sqlite3.DatabaseError(f"{table} has {found} rows instead of {counts[table]}")
+
+
+def verify(connection: sqlite3.Connection, table: Table) -> Iterator[tuple[tuple[object, ...], bool]]:
+    """Yield the primary key of each row of a table, and whether the row matches its checksum."""
+    columns, n_key = ", ".join((*table.key, *table.columns)), len(table.key)
+    for crc, *values in connection.execute(f"SELECT crc, {columns} FROM {table.name} NOT INDEXED"):
+        yield tuple(values[:n_key]), checksum(*values[n_key:]) == crc
 
 
 def checksum(*values: object) -> int:

@@ -186,10 +186,13 @@ class Store:
             "WHERE id >= ? AND id < ? AND id IN (SELECT id FROM embeddings) ORDER BY id"
         )
         table = float_table(self._connection.execute(statement, (ids.start, ids.stop)).fetchall(), 3)
-        statement = "SELECT vector FROM checked_embeddings WHERE id >= ? AND id < ? ORDER BY id"
-        vectors = stack_embeddings(self._connection.execute(statement, (ids.start, ids.stop)), len(table))
-        numbers = table[:, 0].astype(np.int64)
+        numbers, vectors = table[:, 0].astype(np.int64), self.vectors(len(table), ids)
         return Embeddings(numbers, self.with_implied(numbers, table[:, 1]), table[:, 2], vectors)
+
+    def vectors(self, n: int, ids: range = ALL_IDS) -> NDArray[np.float32]:
+        """Return the n embeddings (n, s + d) of pictures with ids in a range, by ascending id."""
+        statement = "SELECT vector FROM checked_embeddings WHERE id >= ? AND id < ? ORDER BY id"
+        return stack_embeddings(self._connection.execute(statement, (ids.start, ids.stop)), n)
 
     def has_votes(self) -> bool:
         """Return whether a picture has a grade to vote with, given or implied."""
@@ -215,10 +218,13 @@ class Store:
 
         See :class:`EmbeddedBatch`; of one picture, if its id is given.
         """
-        statement = "SELECT id, held_out FROM checked_embeddings WHERE held_out IS NOT NULL"
-        query = (statement, ()) if picture is None else (f"{statement} AND id = ?", (picture,))
-        found = sorted(self._connection.execute(*query))
-        return [row for row, _ in found], decode_embeddings([blob for _, blob in found], width)
+        statement = "SELECT id, held_out FROM checked_embeddings WHERE held_out IS NOT NULL AND id"
+        if picture is None:  # few may have one, and only these are verified
+            found = self._connection.execute(f"{statement} IN (SELECT id FROM embeddings WHERE held_out IS NOT NULL)")
+        else:
+            found = self._connection.execute(f"{statement} = ?", (picture,))
+        rows = sorted(found)
+        return [row for row, _ in rows], decode_embeddings([blob for _, blob in rows], width)
 
     def is_held_out(self, picture: int) -> bool:
         """Return whether the grade of a picture was in the fit."""
