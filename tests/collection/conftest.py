@@ -1,12 +1,11 @@
 """Pictures, and a collection of them that is trained once and copied for every test."""
 
 import shutil
-import sqlite3
 from contextlib import closing
 
 import pytest
 
-from ordrank.collection.database import DATABASE
+from ordrank.collection.database import connect_to_write
 from tests.collection.commands import fit
 from tests.collection.pictures import draw_files, write_grades
 from tests.distributed.clusters import client, killable_client, killable_scheduler
@@ -44,7 +43,6 @@ def pictures(drawn, tmp_path, request):
     """A copy of the drawn pictures that may be changed, from which the trained collection was read."""
     copied = shutil.copytree(drawn / "pictures", tmp_path / "pictures")
     if "trained" in request.fixturenames:
-        database = sqlite3.connect(request.getfixturevalue("trained") / DATABASE)
-        with closing(database), database:
+        with closing(connect_to_write(request.getfixturevalue("trained"))) as database:
             database.execute("UPDATE pictures SET path = ? || name", (f"{copied}/",))
     return copied

@@ -55,7 +55,7 @@ def content(collection):
     """Every table and every model, to the last bit; not when it was fitted."""
     tables = ("pictures", "features", "embeddings", "thumbnails", "meta")
     found = {table: rows(collection, f"SELECT * FROM {table} ORDER BY 1") for table in tables}
-    found["meta"] = [(key, value) for key, value in found["meta"] if key not in ("fitted", "models")]
+    found["meta"] = [(key, value) for key, value, _ in found["meta"] if key not in ("fitted", "models")]
     (model,) = (value for key, value in found["meta"] if key == "model")
     models = {path.name: path.read_bytes() for path in collection.glob("*model-*") if path.stem == model}
     return found | models

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import shutil
-import sqlite3
 from contextlib import closing
 
 import numpy as np
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.database import connect_to_write
 from ordrank.collection.snapshot import take_snapshot
 from ordrank.errors import CollectionError, InputError
 from ordrank.features import pixels
@@ -18,7 +18,8 @@ from tests.collection.pictures import content, draw, draw_files
 
 
 def write(collection, statement, *values):
-    with closing(sqlite3.connect(collection / "collection.sqlite")) as connection, connection:
+    """Write as the package does, with valid checksums."""
+    with closing(connect_to_write(collection)) as connection:
         connection.execute(statement, values)
 
 

@@ -1,20 +1,16 @@
 """Features of a collection: chosen automatically, and switched."""
 
-import sqlite3
-from contextlib import closing
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from ordrank import Collection
 from ordrank.collection import feature_selection
-from ordrank.collection.database import DATABASE
 from ordrank.datasets import make_fruit
 from ordrank.errors import BadPicturesError
 from tests.collection.commands import add, fit, info, rank
 from tests.collection.conftest import N_PICTURES
-from tests.collection.pictures import draw_files
+from tests.collection.pictures import draw_files, rows
 
 
 @pytest.fixture
@@ -169,9 +165,7 @@ class TestSwitching:
             file.unlink()
         fit(None, trained, features="hog:16")
         assert info(trained).features == "hog:16"
-        with closing(sqlite3.connect(trained / DATABASE)) as database:
-            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
-        assert "staged_features" not in tables
+        assert rows(trained, "SELECT id FROM staged_features") == []
 
     def test_an_open_collection_follows(self, trained, pictures):
         opened = Collection.open(trained)

@@ -224,7 +224,7 @@ class TestError:
         after = content(tmp_path / "c")["pictures"], features_of(tmp_path / "c").tolist(), collection.rank("003.png")
         assert after == before
         assert network_files(tmp_path / "c") == []
-        assert rows(tmp_path / "c", "SELECT name FROM sqlite_master WHERE name LIKE 'staged%'") == []
+        assert rows(tmp_path / "c", "SELECT id FROM staged_features") == []
 
     def test_wrong_grades_are_not_confirmed(self, tmp_path):
         labels = write_stripes(tmp_path / "pictures", 60)

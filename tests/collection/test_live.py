@@ -63,9 +63,9 @@ class TestRefresh:
         collection.picture(1)
         draw_files(tmp_path / "new", [50, 51])
         add(trained, tmp_path / "new", n_jobs=1)
-        read, embeddings = [], Store.embeddings
+        read, vectors = [], Store.vectors
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "embeddings", lambda store, ids=ALL_IDS: read.append(ids) or embeddings(store, ids))
+            patch.setattr(Store, "vectors", lambda store, n, ids=ALL_IDS: read.append(ids) or vectors(store, n, ids))
             found = content_of(collection.rank(1, 200))
         assert [ids.start for ids in read] == [41]
         assert found == expected(trained, "000.png")

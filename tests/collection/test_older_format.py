@@ -10,6 +10,7 @@ from ordrank.collection.database import DATABASE, create
 from ordrank.collection.types import Header
 from tests.collection.pictures import draw_files, files, rows
 
+OPTIONAL = ("staged_features", "network_samples")
 _GRADE_CHANGES = """CREATE TABLE grade_changes (
     serial INTEGER PRIMARY KEY, id INTEGER NOT NULL, before REAL, grade REAL, undoes INTEGER
 )"""
@@ -22,12 +23,14 @@ def older(trained):
         collection.grade("005.png", 0)
     with closing(sqlite3.connect(trained / DATABASE)) as database, database:
         changes = database.execute("SELECT serial, id, before, grade, undoes FROM grade_changes").fetchall()
-        for table in ("grade_changes", "gradings", "comparisons", "confirmed", "implied", "trainings"):
+        for table in ("grade_changes", "gradings", "comparisons", "confirmed", "implied", "trainings", *OPTIONAL):
             database.execute(f"DROP TABLE {table}")
         database.execute("DROP INDEX pictures_grade")
         database.execute(_GRADE_CHANGES)
         database.executemany("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?)", changes)
         database.execute("DELETE FROM counters WHERE key NOT IN ('serial', 'changed')")
+        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE sql LIKE '%, crc INTEGER)%'").fetchall():
+            database.execute(f"ALTER TABLE {table} DROP COLUMN crc")
         database.execute("UPDATE meta SET value = '4' WHERE key = 'format'")
     return trained
 

@@ -1,4 +1,4 @@
-"""The commands that read a collection: ``rank``, ``evaluate``, ``doctor``, ``info`` and ``export``."""
+"""The commands that read a collection: ``rank``, ``evaluate``, ``doctor``, ``check``, ``info`` and ``export``."""
 
 from __future__ import annotations
 
@@ -180,6 +180,27 @@ def doctor(
         from ordrank.cli.tables import show_doctor
 
         show_doctor(screen(), report, limit=10**6 if show_all else 10)
+
+
+@commands.command(epilog=examples("ordrank check collection", "ordrank check collection --json"))
+def check(collection: CollectionArgument, as_json: JsonOption = False) -> None:
+    """Look for damage in the files of a collection, and say what restores it.
+
+    The exit code is 1 if something is damaged. The collection is not changed.
+    """
+    with plain_errors("the collection is unchanged"):
+        from ordrank.collection.collection import Collection
+
+        with progress_bar(quiet=as_json) as progress:
+            report = Collection(collection).check(progress=progress)
+        if as_json:
+            print_json({"collection": str(collection), **asdict(report)})
+        else:
+            from ordrank.cli.tables import show_check
+
+            show_check(screen(), report)
+        if report.damage:
+            raise typer.Exit(1)
 
 
 @commands.command(epilog=examples("ordrank info collection", "ordrank info collection --json"))

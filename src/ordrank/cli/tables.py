@@ -13,6 +13,7 @@ from ordrank._format import format_duration, format_number, format_percent, plur
 from ordrank.cli.screen import NARROW, Screen
 from ordrank.collection.reports import (
     FEW_GRADED,
+    CheckReport,
     DoctorReport,
     Evaluation,
     FeatureChoice,
@@ -357,6 +358,25 @@ def _show_list(
     screen.console.print(screen.table(head, cells, left=range(len(head))))
     if len(rows) > limit:
         screen.print(f"and {len(rows) - limit} more; --all or --json shows them", "dim")
+
+
+# check -------------------------------------------------------------------------------------------------------------
+
+
+def show_check(screen: Screen, report: CheckReport) -> None:
+    """Print what is damaged and what restores it, and how many files are as they were read."""
+    for damage in report.damage:
+        screen.print(damage.what, "bold red")
+        screen.print(f"  {damage.remedy}")
+    if not report.damage:
+        screen.print("Nothing is damaged", "bold")
+    rows = pluralize(report.rows, "row")
+    older = "" if report.has_checksums else ", without checksums: the collection has an older format"
+    facts = {"database": f"{rows}{older}"}
+    if report.files is not None:
+        files = report.files
+        facts["files"] = f"{files.unchanged} as they were read, {files.changed} changed, {files.missing} missing"
+    screen.facts(facts)
 
 
 # info --------------------------------------------------------------------------------------------------------------

@@ -49,12 +49,17 @@ INSERT INTO grade_changes
 DROP TABLE older_changes;
 INSERT INTO counters SELECT '{LAST_ID}', coalesce(max(id), 0) FROM pictures;
 """
-_INCREMENT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
-_SET = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
-_REMEMBER = "INSERT OR IGNORE INTO trained SELECT id, grade FROM pictures WHERE"
-_NOT_UNDONE = "undoes IS NULL AND serial NOT IN (SELECT undoes FROM grade_changes WHERE undoes IS NOT NULL)"
+_INCREMENT = (
+    "INSERT INTO counters (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = value + excluded.value"
+)
+_SET = "INSERT OR REPLACE INTO counters (key, value) VALUES (?, ?)"
+_REMEMBER = "INSERT OR IGNORE INTO trained (id, grade) SELECT id, grade FROM checked_pictures WHERE"
+_NOT_UNDONE = "undoes IS NULL AND serial NOT IN (SELECT undoes FROM checked_grade_changes WHERE undoes IS NOT NULL)"
 # A cross join reads the left table first: fewer grades have changed than there are pictures.
-_COUNT = "SELECT count(*) FROM trained CROSS JOIN pictures USING (id) WHERE trained.grade IS NOT pictures.grade"
+_COUNT = (
+    "SELECT count(*) FROM checked_trained AS trained CROSS JOIN checked_pictures AS pictures USING (id) "
+    "WHERE trained.grade IS NOT pictures.grade"
+)
 
 
 class GradeChange(NamedTuple):
@@ -93,7 +98,7 @@ class LoggedChange(NamedTuple):
 
 def counter(connection: sqlite3.Connection | sqlite3.Cursor, key: str) -> int:
     """Return a counter: the serial number of the last transaction, or the number of changed grades."""
-    found = connection.execute("SELECT value FROM counters WHERE key = ?", (key,)).fetchone()
+    found = connection.execute("SELECT value FROM checked_counters WHERE key = ?", (key,)).fetchone()
     return 0 if found is None else int(found[0])
 
 
@@ -129,7 +134,7 @@ def replace_grade(cursor: sqlite3.Cursor, change: GradeChange) -> None:
 
 def remember_added(cursor: sqlite3.Cursor, picture: int) -> None:
     """Record that the model was not trained with a picture, or with what its file holds now."""
-    cursor.execute("INSERT OR IGNORE INTO added VALUES (?)", (picture,))
+    cursor.execute("INSERT OR IGNORE INTO added (id) VALUES (?)", (picture,))
 
 
 def forget_training(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float | None]]) -> None:
@@ -140,9 +145,9 @@ def forget_training(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float | 
     cursor.execute("DELETE FROM trained")
     cursor.execute("DELETE FROM added")
     cursor.execute(_SET, (REMOVED, 0))
-    current = dict(cursor.execute("SELECT id, grade FROM pictures"))
+    current = dict(cursor.execute("SELECT id, grade FROM checked_pictures"))
     changed = [(picture, grade) for picture, grade in grades if current[picture] != grade]
-    cursor.executemany("INSERT INTO trained VALUES (?, ?)", changed)
+    cursor.executemany("INSERT INTO trained (id, grade) VALUES (?, ?)", changed)
 
 
 def count_removal(cursor: sqlite3.Cursor, names: Sequence[str]) -> None:
@@ -174,7 +179,7 @@ def change_grade(
 
     All changes of a transaction must be such changes. A key is a name that the caller has given to the change.
     """
-    (before,) = cursor.execute("SELECT grade FROM pictures WHERE id = ?", (change.id,)).fetchone()
+    (before,) = cursor.execute("SELECT grade FROM checked_pictures WHERE id = ?", (change.id,)).fetchone()
     cursor.execute(f"{_REMEMBER} id = ?", (change.id,))
     changed_before = _count_changed(cursor, change.id)
     cursor.execute("UPDATE pictures SET grade = ? WHERE id = ?", (change.grade, change.id))
@@ -182,8 +187,9 @@ def change_grade(
     cursor.execute(_INCREMENT, (CHANGED, _count_changed(cursor, change.id) - changed_before))
     serial = counter(cursor, SERIAL)
     batch = serial if batch is None else batch
+    columns = "serial, id, before, grade, undoes, grader, batch, key, given, given_estimate, given_time"
     logged = (serial, change.id, before, change.grade, undoes, grader, batch, key, *given)
-    cursor.execute("INSERT INTO grade_changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", logged)
+    cursor.execute(f"INSERT INTO grade_changes ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", logged)
     # What was changed together is forgotten together, so that all of it is undone or nothing.
     cursor.execute("DELETE FROM grade_changes WHERE batch <= ?", (serial - MAX_LOGGED,))
     return batch
@@ -199,14 +205,14 @@ def changes_since(connection: sqlite3.Connection, serial: int) -> list[GradeChan
     missed = counter(connection, SERIAL) - serial
     if not 0 <= missed <= MAX_LOGGED:
         return None
-    statement = "SELECT id, grade FROM grade_changes WHERE serial > ? ORDER BY serial"
+    statement = "SELECT id, grade FROM checked_grade_changes WHERE serial > ? ORDER BY serial"
     found = [GradeChange(*row) for row in connection.execute(statement, (serial,))] if missed else []
     return found if len(found) == missed else None
 
 
 def forget_in_later(cursor: sqlite3.Cursor, undone: Sequence[LoggedChange]) -> None:
     """Let the next change of each picture go back to where the undone ones do, which were made together."""
-    statement = f"SELECT id, serial FROM grade_changes WHERE serial > ? AND {_NOT_UNDONE} ORDER BY serial DESC"
+    statement = f"SELECT id, serial FROM checked_grade_changes WHERE serial > ? AND {_NOT_UNDONE} ORDER BY serial DESC"
     following = dict(cursor.execute(statement, (undone[-1].serial,)).fetchall()) if undone else {}
     befores = [(change.before, following[change.id]) for change in undone if change.id in following]
     cursor.executemany("UPDATE grade_changes SET before = ? WHERE serial = ?", befores)
@@ -214,20 +220,20 @@ def forget_in_later(cursor: sqlite3.Cursor, undone: Sequence[LoggedChange]) -> N
 
 def serials_of_key(cursor: sqlite3.Cursor, grader: str, key: str) -> dict[int, int]:
     """Return the logged changes with a key, undone or not: serial numbers by picture."""
-    statement = "SELECT id, serial FROM grade_changes WHERE grader = ? AND key = ?"
+    statement = "SELECT id, serial FROM checked_grade_changes WHERE grader = ? AND key = ?"
     return dict(cursor.execute(statement, (grader, key)).fetchall())
 
 
 def given_until(cursor: sqlite3.Cursor, grader: str, serial: int) -> dict[int, float | None]:
     """Return what a grader had given after a change, by picture, for those that the grader has changed again since."""
-    statement = "SELECT id, given FROM grade_changes WHERE grader = ? AND serial > ? ORDER BY serial DESC"
+    statement = "SELECT id, given FROM checked_grade_changes WHERE grader = ? AND serial > ? ORDER BY serial DESC"
     return dict(cursor.execute(statement, (grader, serial)).fetchall())
 
 
 def standing_changes(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[LoggedChange]:
     """Return the changes by a grader that were made together and are not undone: those with a key, else the last."""
     columns = "serial, id, before, grade, grader, batch, given, given_estimate, given_time"
-    standing = f"SELECT {columns} FROM grade_changes WHERE grader = ? AND {_NOT_UNDONE}"
+    standing = f"SELECT {columns} FROM checked_grade_changes WHERE grader = ? AND {_NOT_UNDONE}"
     if key is None:
         statement = f"SELECT * FROM ({standing}) WHERE batch = (SELECT max(batch) FROM ({standing})) ORDER BY serial"
         found = cursor.execute(statement, (grader, grader))
@@ -242,7 +248,7 @@ def standing_changes(cursor: sqlite3.Cursor, grader: str, key: str | None) -> li
 def has_later(cursor: sqlite3.Cursor, changes: Sequence[LoggedChange]) -> bool:
     """Return whether the grader has changed one of the pictures again, after changes that were made together."""
     statement = (
-        f"SELECT 1 FROM grade_changes WHERE serial > ? AND grader = ? AND {_NOT_UNDONE} "
+        f"SELECT 1 FROM checked_grade_changes WHERE serial > ? AND grader = ? AND {_NOT_UNDONE} "
         "AND id IN (SELECT value FROM json_each(?))"
     )
     last, pictures = changes[-1], json.dumps([change.id for change in changes])

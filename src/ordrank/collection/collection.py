@@ -418,6 +418,15 @@ class Collection:
         """Look for grades that are probably wrong, near copies, and pictures unlike the others; nothing is changed."""
         return self._doctor.report(progress)
 
+    def check(self, *, progress: Progress = no_progress) -> reports.CheckReport:
+        """Verify the database, each row of it, the model and network, and the files of pictures; nothing is changed.
+
+        Raise CollectionError if the database is damaged so that it cannot be opened.
+        """
+        from ordrank.collection.check import check_collection
+
+        return check_collection(self.directory, progress)
+
     @staticmethod
     def check_report_file(out: PathLike) -> None:
         """Raise InputError if :meth:`write_report` cannot write there, or would replace anything but a report."""

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from ordrank._io import sync_directory
 from ordrank._protocols import FloatArray
-from ordrank.collection import change_log, judgements, network_samples
+from ordrank.collection import change_log, checksums, judgements, network_samples
+from ordrank.collection.checksums import Table
 from ordrank.collection.types import EmbeddedBatch, Header
 from ordrank.collection.writer_lock import LOCK_FILES
 from ordrank.errors import AccessDeniedError, CollectionError, DiskFullError
@@ -49,9 +50,10 @@ CREATE TABLE embeddings (
 CREATE TABLE thumbnails (id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, jpeg BLOB NOT NULL);
 """
 STAGED_FEATURES = "staged_features"
-CREATE_STAGED = f"""CREATE TABLE {STAGED_FEATURES} (
+_STAGED = f"""CREATE TABLE IF NOT EXISTS {STAGED_FEATURES} (
     id INTEGER PRIMARY KEY REFERENCES pictures ON DELETE CASCADE, vector BLOB NOT NULL
 )"""
+_NOT_ALWAYS = (_STAGED, network_samples.SCHEMA)  # in format 4
 
 
 def is_collection(directory: Path) -> bool:
@@ -69,6 +71,8 @@ def create(directory: Path, header: Header) -> None:
         connection.execute("BEGIN IMMEDIATE")
         for statement in _whole_schema():
             connection.execute(statement)
+        checksums.add_checksums(connection, _tables())
+        checksums.create_triggers(connection, _tables())
         settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
         if header.order is not None:
             settings["order"] = json.dumps(header.order)
@@ -90,6 +94,8 @@ def connect_to_write(directory: Path, timeout: float = 30.0) -> sqlite3.Connecti
         connection.execute("PRAGMA foreign_keys = ON")
         if connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("4",):
             _upgrade(connection)
+        checksums.create_views(connection, _tables())
+        checksums.create_triggers(connection, _tables())
     except BaseException:
         connection.close()  # ends the transaction
         raise
@@ -100,14 +106,22 @@ def _upgrade(connection: sqlite3.Connection) -> None:
     """Give a database of format 4 the schema of a new one, as a whole or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     if connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("4",):  # still
-        for statement in (change_log.UPGRADE + judgements.SCHEMA).split(";"):
+        for statement in [*(change_log.UPGRADE + judgements.SCHEMA).split(";"), *_NOT_ALWAYS]:
             connection.execute(statement)
         write_meta(connection.cursor(), {"format": str(DATABASE_FORMAT)})
+        checksums.add_checksums(connection, _tables())
     connection.execute("COMMIT")
 
 
 def _whole_schema() -> list[str]:
-    return (_SCHEMA + change_log.SCHEMA + change_log.GRADE_CHANGES + judgements.SCHEMA).split(";")
+    return [*(_SCHEMA + change_log.SCHEMA + change_log.GRADE_CHANGES + judgements.SCHEMA).split(";"), *_NOT_ALWAYS]
+
+
+@cache
+def _tables() -> list[Table]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(";".join(_whole_schema()))
+        return checksums.tables(connection)
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
@@ -123,11 +137,13 @@ def check_schema(connection: sqlite3.Connection) -> None:
 @cache
 def _known_schema() -> frozenset[tuple[str, str, str, str]]:
     """Return type, name, table and statement of everything that a collection of a format that is read may have."""
-    optional = [CREATE_STAGED, network_samples.CREATE]
     known = set()
-    for statements in ([*_whole_schema(), *optional], [_SCHEMA, change_log.GRADE_CHANGES_4]):
+    older = [_SCHEMA, change_log.SCHEMA, change_log.GRADE_CHANGES_4, *_NOT_ALWAYS]
+    for statements, is_older in ((_whole_schema(), False), (older, True)):
         with closing(sqlite3.connect(":memory:")) as connection:
             connection.executescript(";".join(statements))
+            if not is_older:
+                checksums.add_checksums(connection, _tables())
             known |= set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
     return frozenset(known)
 
@@ -154,21 +170,24 @@ def connect_to_read(file: Path) -> tuple[sqlite3.Connection, bool]:
 
     Return also whether the connection sees changes by others; in such a directory it does not.
     """
-    connection = connect(file, "ro")
+    try:
+        return _prepare_to_read(connect(file, "ro")), True
+    except sqlite3.OperationalError as error:
+        code, leftover = getattr(error, "sqlite_errorcode", 0) & 0xFF, file.with_name(f"{file.name}-wal")
+        if code not in _UNWRITABLE or (leftover.exists() and leftover.stat().st_size):
+            raise
+    return _prepare_to_read(connect(file, "ro&immutable=1")), False
+
+
+def _prepare_to_read(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Check the schema and create the views; an error closes the connection."""
     try:
         check_schema(connection)
-    except sqlite3.OperationalError as error:
-        connection.close()
-        leftover = file.with_name(f"{file.name}-wal")
-        if error.sqlite_errorcode & 0xFF not in _UNWRITABLE or (leftover.exists() and leftover.stat().st_size):
-            raise
-        connection = connect(file, "ro&immutable=1")
-        check_schema(connection)
-        return connection, False
+        checksums.create_views(connection, _tables())
     except BaseException:
         connection.close()
         raise
-    return connection, True
+    return connection
 
 
 _RESTORE = "restore that file from a copy, or create the collection again in another directory"
@@ -198,13 +217,14 @@ def translate_errors(directory: Path) -> Iterator[None]:
         yield
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # damaged text raises the latter
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        reason = _REASONS.get(code, f"its {DATABASE} is damaged ({error}); {_RESTORE}")
+        described = "a row does not match its checksum" if str(error) == checksums.RAISED else error
+        reason = _REASONS.get(code, f"its {DATABASE} is damaged ({described}); {_RESTORE}")
         raise _KINDS.get(code, CollectionError)(f"{directory}: {reason}") from error
 
 
 def read_header(directory: Path, connection: sqlite3.Connection) -> Header:
     """Read the settings of a collection."""
-    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    meta = dict(connection.execute("SELECT key, value FROM checked_meta"))
     if meta.get("format") not in _READ_FORMATS:
         raise CollectionError(
             f"{directory} has the format {meta.get('format')}, this version of ordrank reads {DATABASE_FORMAT}; "
@@ -220,7 +240,7 @@ def read_header(directory: Path, connection: sqlite3.Connection) -> Header:
 
 def write_meta(cursor: sqlite3.Cursor, values: Mapping[str, str]) -> None:
     """Write settings by key."""
-    cursor.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
+    cursor.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", list(values.items()))
 
 
 def float_table(rows: Sequence[tuple[Any, ...]], width: int) -> FloatArray:
@@ -288,7 +308,7 @@ def put_embedding(cursor: sqlite3.Cursor, picture: int, batch: EmbeddedBatch, i:
     """Store the embedding of picture i of a batch, what it is without its own grade, and its estimate."""
     held_out = None if batch.held_out is None or np.isnan(batch.held_out[i, 0]) else _as_float32(batch.held_out[i])
     embedding = (picture, _as_float32(batch.vectors[i]), held_out)
-    cursor.execute("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", embedding)
+    cursor.execute("INSERT OR REPLACE INTO embeddings (id, vector, held_out) VALUES (?, ?, ?)", embedding)
     cursor.execute(SET_ESTIMATE, (*batch.estimates[i].tolist(), picture))
 
 

@@ -26,6 +26,7 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
             grades, estimates, model = snapshot.grades, snapshot.estimates, snapshot.model
             not_embedded = len(grades) - (0 if snapshot.space is None else len(snapshot.space.rows))
         else:
+            store.check_counts()
             grades, estimates, not_embedded = store.grades(), store.estimates(), store.count_not_embedded()
             model = None if header.model is None else current_model(directory, header)
         values, counts = np.unique(grades[~np.isnan(grades)], return_counts=True)

@@ -49,7 +49,7 @@ CREATE TABLE trainings (
 """
 # The grades next to a value, each by a search in an index: there may be many pictures.
 _ADJACENT = " UNION ALL ".join(
-    f"SELECT {nearest}(grade) FROM {table} WHERE grade {side} ?"
+    f"SELECT {nearest}(grade) FROM checked_{table} WHERE grade {side} ?"
     for table in ("pictures", "gradings")
     for nearest, side in (("max", "<="), ("min", ">="))
 )
@@ -144,14 +144,14 @@ def undo_grades(cursor: sqlite3.Cursor, grader: str, key: str | None) -> list[in
 
 def update_consensus(cursor: sqlite3.Cursor) -> None:
     """Estimate the reliability of the graders, and set the grades of pictures with several of them accordingly."""
-    rows = cursor.execute("SELECT picture, grader, grade FROM gradings ORDER BY picture, grader").fetchall()
+    rows = cursor.execute("SELECT picture, grader, grade FROM checked_gradings ORDER BY picture, grader").fetchall()
     ratings, pictures = Ratings.from_rows(rows), dict.fromkeys(picture for picture, _, _ in rows)
     if len(ratings.graders) < 2:
         cursor.execute("DELETE FROM meta WHERE key = ?", (_WEIGHTS,))
         return
     found, agreed = consensus(ratings), GraderConsensus(cursor)
     weights = json.dumps(dict(zip(map(str, ratings.graders), found.weights.tolist(), strict=True)))
-    cursor.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_WEIGHTS, weights))
+    cursor.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_WEIGHTS, weights))
     n_graders = (~np.isnan(ratings.grades)).sum(axis=1)
     rounded = {median: agreed.rounded(median) for median in set(found.grades.tolist())}
     for picture, median, n in zip(pictures, found.grades.tolist(), n_graders.tolist(), strict=True):
@@ -167,7 +167,7 @@ class GraderConsensus:
 
     def grade(self, picture: int) -> float | None:
         """Return the weighted median of the grades of a picture, rounded to the scale; None if there is none."""
-        statement = "SELECT grader, grade FROM gradings WHERE picture = ?"
+        statement = "SELECT grader, grade FROM checked_gradings WHERE picture = ?"
         rows = self._cursor.execute(statement, (picture,)).fetchall()
         if len(rows) < 2:
             return float(rows[0][1]) if rows else None
@@ -186,12 +186,12 @@ class GraderConsensus:
 
     @cached_property
     def _named(self) -> FloatArray | None:
-        order = self._cursor.execute("SELECT value FROM meta WHERE key = 'order'").fetchone()
+        order = self._cursor.execute("SELECT value FROM checked_meta WHERE key = 'order'").fetchone()
         return None if order is None else np.arange(float(len(json.loads(order[0]))))
 
     @cached_property
     def _weights(self) -> Mapping[str, float]:
-        found = self._cursor.execute("SELECT value FROM meta WHERE key = ?", (_WEIGHTS,)).fetchone()
+        found = self._cursor.execute("SELECT value FROM checked_meta WHERE key = ?", (_WEIGHTS,)).fetchone()
         weights: dict[str, float] = {} if found is None else json.loads(found[0])
         return weights
 
@@ -201,7 +201,7 @@ def confirm_grade(cursor: sqlite3.Cursor, picture: int, grade: float) -> None:
     present, _ = _grade_and_estimate(cursor, picture)
     if present != grade:
         raise ConflictError("the picture has another grade by now; look at it again")
-    cursor.execute("INSERT OR REPLACE INTO confirmed VALUES (?, ?)", (picture, grade))
+    cursor.execute("INSERT OR REPLACE INTO confirmed (id, grade) VALUES (?, ?)", (picture, grade))
 
 
 def withdraw_confirmation(cursor: sqlite3.Cursor, picture: int) -> None:
@@ -211,13 +211,16 @@ def withdraw_confirmation(cursor: sqlite3.Cursor, picture: int) -> None:
 
 def confirmed_pictures(connection: sqlite3.Connection) -> set[int]:
     """Return the ids of the pictures whose present grades were confirmed."""
-    statement = "SELECT id FROM confirmed CROSS JOIN pictures USING (id) WHERE confirmed.grade = pictures.grade"
+    statement = (
+        "SELECT id FROM checked_confirmed AS confirmed CROSS JOIN checked_pictures AS pictures USING (id) "
+        "WHERE confirmed.grade = pictures.grade"
+    )
     return {picture for (picture,) in _rows(connection, statement)}
 
 
 def forget_gradings(cursor: sqlite3.Cursor, grades: Iterable[tuple[float, str]]) -> None:
     """Delete what graders said about pictures that are imported with another grade; pairs of that and a name."""
-    statement = "SELECT id FROM pictures WHERE grade IS NOT ? AND name = ?"
+    statement = "SELECT id FROM checked_pictures WHERE grade IS NOT ? AND name = ?"
     replaced = [row for pair in grades for row in cursor.execute(statement, pair)]
     cursor.executemany("DELETE FROM gradings WHERE picture = ?", replaced)
     change_log.forget_changes(cursor, [picture for (picture,) in replaced])
@@ -226,7 +229,9 @@ def forget_gradings(cursor: sqlite3.Cursor, grades: Iterable[tuple[float, str]])
 def gradings(connection: sqlite3.Connection, picture: int | None = None) -> list[Grading]:
     """Return the grades of all graders, of one picture or of all, in the order of time."""
     where, values = (" WHERE picture = ?", (picture,)) if picture is not None else ("", ())
-    statement = f"SELECT picture, grader, grade, estimate, time FROM gradings{where} ORDER BY time, picture, grader"
+    statement = (
+        f"SELECT picture, grader, grade, estimate, time FROM checked_gradings{where} ORDER BY time, picture, grader"
+    )
     return [Grading(*row) for row in _rows(connection, statement, values)]
 
 
@@ -234,9 +239,9 @@ def put_comparison(cursor: sqlite3.Cursor, first: int, second: int, grader: str,
     """Record a comparison; another one of the same pictures by the same grader is replaced."""
     if first > second:
         first, second, outcome = second, first, -outcome
-    row = (first, second, grader, outcome, now())
+    columns, row = "first, second, grader, outcome, time", (first, second, grader, outcome, now())
     try:
-        cursor.execute("INSERT OR REPLACE INTO comparisons VALUES (?, ?, ?, ?, ?)", row)
+        cursor.execute(f"INSERT OR REPLACE INTO comparisons ({columns}) VALUES (?, ?, ?, ?, ?)", row)
     except sqlite3.IntegrityError:  # a foreign key
         raise UnknownError("one of the pictures was removed") from None
 
@@ -250,19 +255,21 @@ def withdraw_comparison(cursor: sqlite3.Cursor, first: int, second: int, grader:
 
 def comparisons(connection: sqlite3.Connection) -> list[StoredComparison]:
     """Return all comparisons in the order of time."""
-    statement = "SELECT first, second, grader, outcome, time FROM comparisons ORDER BY time, first, second, grader"
+    statement = (
+        "SELECT first, second, grader, outcome, time FROM checked_comparisons ORDER BY time, first, second, grader"
+    )
     return [StoredComparison(*row) for row in _rows(connection, statement)]
 
 
 def implied_grades(connection: sqlite3.Connection) -> dict[int, float]:
     """Return the grades that comparisons implied at the last training, by id."""
-    return dict(_rows(connection, "SELECT id, grade FROM implied"))
+    return dict(_rows(connection, "SELECT id, grade FROM checked_implied"))
 
 
 def replace_implied(cursor: sqlite3.Cursor, grades: Iterable[tuple[int, float]]) -> None:
     """Store the grades that comparisons implied at a training, pairs of id and grade, instead of earlier ones."""
     cursor.execute("DELETE FROM implied")
-    cursor.executemany("INSERT INTO implied VALUES (?, ?)", grades)
+    cursor.executemany("INSERT INTO implied (id, grade) VALUES (?, ?)", grades)
 
 
 def forget_content(cursor: sqlite3.Cursor, picture: int) -> None:
@@ -287,7 +294,7 @@ def put_training(cursor: sqlite3.Cursor, pictures: int, graded: int, error: floa
 
 def trainings(connection: sqlite3.Connection) -> list[Training]:
     """Return all trainings in the order of time."""
-    statement = "SELECT number, time, pictures, graded, error, features FROM trainings ORDER BY number"
+    statement = "SELECT number, time, pictures, graded, error, features FROM checked_trainings ORDER BY number"
     return [Training(*row) for row in _rows(connection, statement)]
 
 
@@ -300,7 +307,7 @@ def _rows(connection: sqlite3.Connection, statement: str, values: tuple[int, ...
 
 def _grade_and_estimate(cursor: sqlite3.Cursor, picture: int) -> tuple[float | None, float | None]:
     """Return the grade and the estimate of a picture. Raise UnknownError if it does not exist: it was removed."""
-    found = cursor.execute("SELECT grade, estimate FROM pictures WHERE id = ?", (picture,)).fetchone()
+    found = cursor.execute("SELECT grade, estimate FROM checked_pictures WHERE id = ?", (picture,)).fetchone()
     if found is None:
         raise UnknownError(f"the picture with the id {picture} was removed")
     grade, estimate = found
@@ -308,7 +315,7 @@ def _grade_and_estimate(cursor: sqlite3.Cursor, picture: int) -> tuple[float | N
 
 
 def _given(cursor: sqlite3.Cursor, picture: int, grader: str) -> Given:
-    statement = "SELECT grade, estimate, time FROM gradings WHERE picture = ? AND grader = ?"
+    statement = "SELECT grade, estimate, time FROM checked_gradings WHERE picture = ? AND grader = ?"
     found = cursor.execute(statement, (picture, grader)).fetchone()
     return NOT_GIVEN if found is None else Given(*found)
 
@@ -317,4 +324,6 @@ def _put(cursor: sqlite3.Cursor, picture: int, grader: str, given: Given) -> Non
     if given.grade is None:
         cursor.execute("DELETE FROM gradings WHERE picture = ? AND grader = ?", (picture, grader))
     else:
-        cursor.execute("INSERT OR REPLACE INTO gradings VALUES (?, ?, ?, ?, ?)", (picture, grader, *given))
+        columns = "picture, grader, grade, estimate, time"
+        statement = f"INSERT OR REPLACE INTO gradings ({columns}) VALUES (?, ?, ?, ?, ?)"
+        cursor.execute(statement, (picture, grader, *given))

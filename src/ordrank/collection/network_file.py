@@ -46,9 +46,7 @@ class FinetunedNetwork:
     """
 
     def __init__(self, directory: Path, name: str, device: str = "cpu") -> None:
-        sha256 = _digest(directory / name)
-        if name != _name_of(sha256):
-            raise _damaged(directory, name, "its content does not match its checksum")
+        sha256 = check_network(directory, name)
         self._network = OnnxNetwork(directory / name, device)
         if APPEARANCE not in self._network.metadata:
             raise CollectionError(
@@ -78,6 +76,14 @@ class FinetunedNetwork:
     def features_before(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the features before from features (n, dim)."""
         return features[:, self.n_outputs :] / np.float32(self.weight)
+
+
+def check_network(directory: Path, name: str) -> str:
+    """Return the SHA-256 of the file of a network. Raise CollectionError if it is damaged."""
+    sha256 = _digest(directory / name)
+    if name != _name_of(sha256):
+        raise _damaged(directory, name, "its content does not match its checksum")
+    return sha256
 
 
 def find_collection_extractor(directory: Path, name: str, device: str = "cpu") -> Extractor:

@@ -349,6 +349,7 @@ def take_snapshot(
                 return previous.with_changes(changes, store.serial)
             if changes is not None and not changed:
                 return previous
+        store.check_counts()
         columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 11
         ids, names, sha256, widths, heights, times, *numbers, groups = columns
         texts, integers = (names, sha256), (ids, widths, heights, times)
@@ -403,10 +404,10 @@ def _space(store: Store, images: ImageTable, model: Model | None, previous: Snap
         if np.array_equal(rows, space.rows):
             return space
         if np.array_equal(rows[:n], space.rows):  # read what was added: it was in no fit
-            added = store.embeddings(range(int(images.ids[rows[n]]), ALL_IDS.stop))
-            vectors = np.vstack([space.vectors, added.vectors])
+            added = store.vectors(len(rows) - n, range(int(images.ids[rows[n]]), ALL_IDS.stop))
+            vectors = np.vstack([space.vectors, added])
             return replace(space, rows=rows, vectors=vectors, index=ExactIndex(vectors, model.n_order))
-    vectors, (ids, held_out) = store.embeddings().vectors, store.held_out(model.n_held_out)
+    vectors, (ids, held_out) = store.vectors(len(rows)), store.held_out(model.n_held_out)
     index, held_out_rows = ExactIndex(vectors, model.n_order), np.searchsorted(images.ids, ids)
     return EmbeddingSpace(rows, vectors, model.n_order, index, held_out_rows, held_out)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._protocols import Extractor
-from ordrank.collection.database import CREATE_STAGED, STAGED_FEATURES, encode_vector, write_meta
+from ordrank.collection.database import STAGED_FEATURES, encode_vector, write_meta
 from ordrank.collection.types import Header
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def begin(store: Store, extractor: Extractor) -> set[int]:
     wanted = (_FINGERPRINT, extractor.fingerprint)
     with store.transaction(counted=False) as cursor:
         if cursor.execute("SELECT 1 FROM meta WHERE key = ? AND value = ?", wanted).fetchone() is None:
-            cursor.execute(f"DROP TABLE IF EXISTS {STAGED_FEATURES}")
-            cursor.execute(CREATE_STAGED)
+            cursor.execute(f"DELETE FROM {STAGED_FEATURES}")
             write_meta(cursor, dict([wanted]))
         staged = {picture for (picture,) in cursor.execute(f"SELECT id FROM {STAGED_FEATURES}")}
     store.header, store.features_table = store.header.with_features(extractor), STAGED_FEATURES
@@ -39,14 +38,14 @@ def put(store: Store, features: Mapping[int, NDArray[np.float32]]) -> None:
     """Stage the features of pictures by id."""
     rows = [(picture, encode_vector(vector)) for picture, vector in features.items()]
     with store.transaction(counted=False) as cursor:
-        cursor.executemany(f"INSERT OR REPLACE INTO {STAGED_FEATURES} VALUES (?, ?)", rows)
+        cursor.executemany(f"INSERT OR REPLACE INTO {STAGED_FEATURES} (id, vector) VALUES (?, ?)", rows)
 
 
 def adopt(cursor: sqlite3.Cursor, header: Header) -> None:
     """Replace the features of all pictures by the staged ones, which ``header`` describes."""
     cursor.execute("DELETE FROM features")
-    cursor.execute(f"INSERT INTO features SELECT id, vector FROM {STAGED_FEATURES}")
-    _drop(cursor)
+    cursor.execute(f"INSERT INTO features (id, vector) SELECT id, vector FROM checked_{STAGED_FEATURES}")
+    _delete(cursor)
     settings = {"extractor": header.extractor, "fingerprint": header.fingerprint, "dim": str(header.dim)}
     write_meta(cursor, settings)
 
@@ -61,16 +60,15 @@ def adopt_untrained(store: Store) -> None:
 def discard(store: Store) -> None:
     """Forget the staged features: the store reads the present ones again."""
     with store.transaction(counted=False) as cursor:
-        _drop(cursor)
+        _delete(cursor)
     store.read_header()
 
 
 def forget(cursor: sqlite3.Cursor, picture: int) -> None:
     """Forget the staged features of a picture whose content has changed, if there are any."""
-    if cursor.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (STAGED_FEATURES,)).fetchone() is not None:
-        cursor.execute(f"DELETE FROM {STAGED_FEATURES} WHERE id = ?", (picture,))
+    cursor.execute(f"DELETE FROM {STAGED_FEATURES} WHERE id = ?", (picture,))
 
 
-def _drop(cursor: sqlite3.Cursor) -> None:
-    cursor.execute(f"DROP TABLE {STAGED_FEATURES}")
+def _delete(cursor: sqlite3.Cursor) -> None:
+    cursor.execute(f"DELETE FROM {STAGED_FEATURES}")
     cursor.execute("DELETE FROM meta WHERE key = ?", (_FINGERPRINT,))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordrank._protocols import FloatArray, IntArray
-from ordrank.collection import change_log, judgements, network_samples, staged_features
+from ordrank.collection import change_log, checksums, judgements, network_samples, staged_features
 from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import (
     OWN_FOLDER,
@@ -43,6 +43,10 @@ from ordrank.neighbors.search import Embeddings
 # The largest number of parameters that older versions of SQLite accept in one statement.
 _MAX_PARAMETERS = 900
 _BLOCK_ROWS = 1024
+_SELECT_ROWS = (
+    "SELECT id, name, path, sha256, size, mtime_ns, width, height, grade, estimate, lowest, highest, subject "
+    "FROM checked_pictures"
+)
 ALL_IDS = range(2**63 - 1)
 # Keys of notes about the last fit.
 FITTED, BALANCED, ERROR = "fitted", "balanced", "error"
@@ -67,9 +71,16 @@ class Store:
 
     # Reading -----------------------------------------------------------------------------------------------------
 
+    def check_counts(self) -> None:
+        """Raise DatabaseError if rows are missing; not of thumbnails and features, which are missed when they are read.
+
+        These have the size of the collection, and all their pages would be read.
+        """
+        checksums.check_counts(self._connection, but=("thumbnails", "features", STAGED_FEATURES))
+
     def stamps(self) -> dict[str, FileStamp]:
         """Return the stamp of every picture's file at the time it was read, by name."""
-        rows = self._connection.execute("SELECT name, path, size, mtime_ns FROM pictures")
+        rows = self._connection.execute("SELECT name, path, size, mtime_ns FROM checked_pictures")
         return {name: FileStamp(*stamp) for name, *stamp in rows}
 
     def similar_name(self, name: str) -> str | None:
@@ -78,16 +89,16 @@ class Store:
 
     def named_grades(self) -> dict[int, tuple[str, float | None]]:
         """Return the name and the given grade of all pictures, by id."""
-        rows = self._connection.execute("SELECT id, name, grade FROM pictures")
+        rows = self._connection.execute("SELECT id, name, grade FROM checked_pictures")
         return {picture: (name, grade) for picture, name, grade in rows}
 
     def rows(self, ids: Iterable[int] | None = None) -> list[ImageRow]:
         """Return all pictures by ascending id, or the given ones in the given order."""
         if ids is None:
-            found = [ImageRow(*row) for row in self._connection.execute("SELECT * FROM pictures ORDER BY id")]
+            found = [ImageRow(*row) for row in self._connection.execute(f"{_SELECT_ROWS} ORDER BY id")]
         else:
             selected = list(ids)
-            by_id = {row[0]: ImageRow(*row) for row in self._select("SELECT * FROM pictures WHERE id IN", selected)}
+            by_id = {row[0]: ImageRow(*row) for row in self._select(f"{_SELECT_ROWS} WHERE id IN", selected)}
             found = in_order(by_id, selected)
         check_types((text for row in found for text in (row.name, row.path, row.sha256)), str)
         float_table([(row.grade, row.estimate, row.lowest, row.highest) for row in found], 4)
@@ -99,55 +110,59 @@ class Store:
         Id, name, SHA-256, width, height, time of the file, grade, estimate, its interval, and group.
         """
         columns = "id, name, sha256, width, height, mtime_ns, grade, estimate, lowest, highest, subject"
-        statement = f"SELECT {columns} FROM pictures ORDER BY id"
+        statement = f"SELECT {columns} FROM checked_pictures ORDER BY id"
         return self._connection.execute(statement).fetchall()
 
     def find(self, name: str) -> ImageRow | None:
         """Return the picture of that name."""
         if not is_text(name):
             return None
-        found = self._connection.execute("SELECT * FROM pictures WHERE name = ?", (name,)).fetchone()
+        found = self._connection.execute(f"{_SELECT_ROWS} WHERE name = ?", (name,)).fetchone()
         return None if found is None else ImageRow(*found)
 
     def find_content(self, sha256: str) -> ImageRow | None:
         """Return the picture with that content."""
-        found = self._connection.execute("SELECT * FROM pictures WHERE sha256 = ?", (sha256,)).fetchone()
+        found = self._connection.execute(f"{_SELECT_ROWS} WHERE sha256 = ?", (sha256,)).fetchone()
         return None if found is None else ImageRow(*found)
 
     def ids(self) -> list[int]:
         """Return the ids of all pictures, ascending."""
-        return [picture for (picture,) in self._connection.execute("SELECT id FROM pictures ORDER BY id")]
+        return [picture for (picture,) in self._connection.execute("SELECT id FROM checked_pictures ORDER BY id")]
 
     def grades(self) -> FloatArray:
         """Return the grades (n,) of all pictures by ascending id; NaN where none was given."""
-        return float_table(self._connection.execute("SELECT grade FROM pictures ORDER BY id").fetchall(), 1)[:, 0]
+        return float_table(self._connection.execute("SELECT grade FROM checked_pictures ORDER BY id").fetchall(), 1)[
+            :, 0
+        ]
 
     def estimates(self) -> FloatArray:
         """Return the estimated grades (n,) of all pictures by ascending id; NaN where there is none."""
-        return float_table(self._connection.execute("SELECT estimate FROM pictures ORDER BY id").fetchall(), 1)[:, 0]
+        return float_table(self._connection.execute("SELECT estimate FROM checked_pictures ORDER BY id").fetchall(), 1)[
+            :, 0
+        ]
 
     def groups(self) -> list[str | None]:
         """Return the groups of all pictures by ascending id; None where none was named."""
-        return [group for (group,) in self._connection.execute("SELECT subject FROM pictures ORDER BY id")]
+        return [group for (group,) in self._connection.execute("SELECT subject FROM checked_pictures ORDER BY id")]
 
     def own_bytes(self) -> int:
         """Return the size of the picture files in the directory of the collection."""
-        statement = "SELECT coalesce(sum(size), 0) FROM pictures WHERE path GLOB ?"
+        statement = "SELECT coalesce(sum(size), 0) FROM checked_pictures WHERE path GLOB ?"
         return int(self._connection.execute(statement, (f"{OWN_FOLDER}/*",)).fetchone()[0])
 
     def count_groups(self) -> int:
         """Return the number of different groups."""
-        return int(self._connection.execute("SELECT count(DISTINCT subject) FROM pictures").fetchone()[0])
+        return int(self._connection.execute("SELECT count(DISTINCT subject) FROM checked_pictures").fetchone()[0])
 
     def features(self) -> Iterator[NDArray[np.float32]]:
         """Yield the feature vectors of all pictures by ascending id, in blocks (b, dim)."""
-        found = self._connection.execute(f"SELECT vector FROM {self.features_table} ORDER BY id")
+        found = self._connection.execute(f"SELECT vector FROM checked_{self.features_table} ORDER BY id")
         while block := found.fetchmany(_BLOCK_ROWS):
             yield decode_vectors([blob for (blob,) in block], self.header.dim)
 
     def features_of(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """Return the feature vectors (k, dim) of pictures, in the given order."""
-        found = dict(self._select(f"SELECT id, vector FROM {self.features_table} WHERE id IN", ids))
+        found = dict(self._select(f"SELECT id, vector FROM checked_{self.features_table} WHERE id IN", ids))
         return decode_vectors(in_order(found, ids), self.header.dim)
 
     def embedded_ids(self) -> list[int]:
@@ -167,18 +182,21 @@ class Store:
         Their grades are those that vote: given ones, else those that comparisons implied at the last training.
         """
         statement = (
-            "SELECT id, grade, estimate FROM pictures "
+            "SELECT id, grade, estimate FROM checked_pictures "
             "WHERE id >= ? AND id < ? AND id IN (SELECT id FROM embeddings) ORDER BY id"
         )
         table = float_table(self._connection.execute(statement, (ids.start, ids.stop)).fetchall(), 3)
-        statement = "SELECT vector FROM embeddings WHERE id >= ? AND id < ? ORDER BY id"
-        vectors = stack_embeddings(self._connection.execute(statement, (ids.start, ids.stop)), len(table))
-        numbers = table[:, 0].astype(np.int64)
+        numbers, vectors = table[:, 0].astype(np.int64), self.vectors(len(table), ids)
         return Embeddings(numbers, self.with_implied(numbers, table[:, 1]), table[:, 2], vectors)
+
+    def vectors(self, n: int, ids: range = ALL_IDS) -> NDArray[np.float32]:
+        """Return the n embeddings (n, s + d) of pictures with ids in a range, by ascending id."""
+        statement = "SELECT vector FROM checked_embeddings WHERE id >= ? AND id < ? ORDER BY id"
+        return stack_embeddings(self._connection.execute(statement, (ids.start, ids.stop)), n)
 
     def has_votes(self) -> bool:
         """Return whether a picture has a grade to vote with, given or implied."""
-        graded = self._connection.execute("SELECT 1 FROM pictures WHERE grade IS NOT NULL").fetchone()
+        graded = self._connection.execute("SELECT 1 FROM checked_pictures WHERE grade IS NOT NULL").fetchone()
         return graded is not None or bool(self.implied_grades())
 
     def with_implied(self, ids: IntArray, grades: FloatArray) -> FloatArray:
@@ -188,7 +206,7 @@ class Store:
 
     def embedding(self, picture: int) -> NDArray[np.float32] | None:
         """Return the embedding (s + d,) of one picture; None if it has none."""
-        found = self._connection.execute("SELECT vector FROM embeddings WHERE id = ?", (picture,)).fetchone()
+        found = self._connection.execute("SELECT vector FROM checked_embeddings WHERE id = ?", (picture,)).fetchone()
         if found is None:
             return None
         if not isinstance(found[0], bytes) or len(found[0]) % 4:
@@ -200,14 +218,17 @@ class Store:
 
         See :class:`EmbeddedBatch`; of one picture, if its id is given.
         """
-        statement = "SELECT id, held_out FROM embeddings WHERE held_out IS NOT NULL"
-        query = (statement, ()) if picture is None else (f"{statement} AND id = ?", (picture,))
-        found = sorted(self._connection.execute(*query))
-        return [row for row, _ in found], decode_embeddings([blob for _, blob in found], width)
+        statement = "SELECT id, held_out FROM checked_embeddings WHERE held_out IS NOT NULL AND id"
+        if picture is None:  # few may have one, and only these are verified
+            found = self._connection.execute(f"{statement} IN (SELECT id FROM embeddings WHERE held_out IS NOT NULL)")
+        else:
+            found = self._connection.execute(f"{statement} = ?", (picture,))
+        rows = sorted(found)
+        return [row for row, _ in rows], decode_embeddings([blob for _, blob in rows], width)
 
     def is_held_out(self, picture: int) -> bool:
         """Return whether the grade of a picture was in the fit."""
-        statement = "SELECT 1 FROM embeddings WHERE held_out IS NOT NULL AND id = ?"
+        statement = "SELECT 1 FROM checked_embeddings WHERE held_out IS NOT NULL AND id = ?"
         return self._connection.execute(statement, (picture,)).fetchone() is not None
 
     def count_not_embedded(self) -> int:
@@ -221,11 +242,11 @@ class Store:
 
     def thumbnails(self, ids: Sequence[int]) -> list[bytes]:
         """Return thumbnails as JPEG, in the given order."""
-        return in_order(dict(self._select("SELECT id, jpeg FROM thumbnails WHERE id IN", ids)), ids)
+        return in_order(dict(self._select("SELECT id, jpeg FROM checked_thumbnails WHERE id IN", ids)), ids)
 
     def note(self, key: str) -> str | None:
         """Return a value that was stored with the collection."""
-        found = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        found = self._connection.execute("SELECT value FROM checked_meta WHERE key = ?", (key,)).fetchone()
         return None if found is None else str(found[0])
 
     @property

@@ -69,6 +69,7 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
         The selected hyperparameters, and the leave-one-out mean absolute error of the graded pictures, without
         comparisons.
     """
+    store.check_counts()
     grades = store.grades()
     graded = ~np.isnan(grades)
     projection, X = project(store)

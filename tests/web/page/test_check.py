@@ -245,7 +245,7 @@ def test_a_collection_without_a_model_says_so_and_can_be_tried_again(visit, serv
     expect(page.locator("#alert")).to_contain_text("the collection has no model yet; grade pictures, then train it")
     expect(page.locator("#check")).to_be_hidden()
     with write_store(collection) as store, store.transaction() as cursor:
-        cursor.execute("INSERT INTO meta VALUES ('model', ?)", (model,))
+        cursor.execute("INSERT INTO meta (key, value) VALUES ('model', ?)", (model,))
     wait_until(lambda: page.request.get(f"{server.url}/api/v1/doctor").ok)
     page.get_by_role("button", name="Try again").press("Enter")
     expect(suspects(page)).to_have_count(len(spoiled[1].suspects))

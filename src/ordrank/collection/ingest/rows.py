@@ -20,7 +20,10 @@ _REPLACE = (
     "estimate = NULL, lowest = NULL, highest = NULL WHERE id = ?"
 )
 _MOVE = "UPDATE pictures SET path = ?, size = ?, mtime_ns = ?, grade = ? WHERE id = ?"
-_INSERT = "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)"
+_INSERT = (
+    "INSERT INTO pictures (id, name, path, sha256, size, mtime_ns, width, height, grade) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 def add_rows(
@@ -147,6 +150,6 @@ def _insert(store: Store, cursor: sqlite3.Cursor, picture: ReadPicture, path: st
         judgements.forget_content(cursor, row)
         staged_features.forget(cursor, row)
     change_log.remember_added(cursor, row)
-    cursor.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (row, encode_vector(picture.features)))
-    cursor.execute("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", (row, picture.thumbnail))
+    cursor.execute("INSERT OR REPLACE INTO features (id, vector) VALUES (?, ?)", (row, encode_vector(picture.features)))
+    cursor.execute("INSERT OR REPLACE INTO thumbnails (id, jpeg) VALUES (?, ?)", (row, picture.thumbnail))
     return row
