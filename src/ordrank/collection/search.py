@@ -327,4 +327,5 @@ def build_index(embeddings: Embeddings, model: Model) -> InMemoryIndex:
     """Return an index of embeddings, some of which must belong to graded pictures."""
     if np.isnan(embeddings.grades).all():
         raise CollectionError(NO_GRADES)
+    model.check_embeddings(embeddings.vectors)
     return InMemoryIndex(embeddings, ExactIndex(embeddings.vectors, model.n_order))
