@@ -3,13 +3,17 @@
 import hashlib
 import json
 import os
+import signal
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import numpy as np
+import pytest
 from safetensors.numpy import load, save
 
+from ordrank import Collection
 from ordrank.collection.database import DATABASE
+from tests.collection.pictures import draw
 
 INFINITE = "9e999"  # as SQLite writes it
 DEEP = "[" * 100_000
@@ -28,6 +32,45 @@ def execute(*statements):
 
 def meta(key, value):
     return execute(("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value)))
+
+
+def judge(directory):
+    """Fill all tables of a trained collection."""
+    with Collection.open(directory) as collection:
+        for grader, grade in (("ann", 1), ("bob", 2)):
+            for picture in (1, 2, 3):
+                collection.grade(picture, grade, grader=grader)
+        collection.grade(5, 0)
+        for first, second, outcome in ((1, 2, 1), (5, 9, 1), (9, 13, -1)):
+            collection.labeling.compare(first, second, outcome, grader="ann")
+        collection.fit()
+        collection.labeling.confirm(2)
+        collection.grade(6, 2, grader="ann")
+        collection.grade(7, 0)
+        draw(50).save(directory.parent / "050.png")
+        collection.add(directory.parent / "050.png", n_jobs=1)
+    execute("INSERT OR REPLACE INTO implied VALUES (9, 1.0)")(directory)
+
+
+def selected(cases):
+    """Every tenth case; the others are slow."""
+    return [pytest.param(case, marks=[pytest.mark.slow] if i % 10 else []) for i, case in enumerate(cases)]
+
+
+@contextmanager
+def limited_time(seconds=30):
+    """Fail when the block takes longer, also if it waits for something."""
+
+    def stop(*_):
+        pytest.fail("that takes too long")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def model_of(collection):
@@ -139,30 +182,94 @@ def own_network(collection):
 META = {
     "format": ["", "0", "-5", "5.0", "1e400", "x" * 1000, b"5", "٥"],
     "dim": ["-1", "0", "49", "1000000000", "1" * 5000, "x", "NaN", "4_8", "inf", "12", b"48"],
-    "extractor": ["", "nonsense", "pixels:100000", "pixels:-1", "pixels:" + "9" * 5000, "hog:7", "pixels+" * 2000]
-    + ["onnx:/dev/zero", "onnx:/", "onnx:\0", "timm:@/dev/zero", "network-0123456789abcdef.onnx", b"\x00\xff"]
-    + ["pixels:512+" * 40 + "pixels:512"],
+    "extractor": [
+        "",
+        "nonsense",
+        "pixels:100000",
+        "pixels:-1",
+        "pixels:" + "9" * 5000,
+        "hog:7",
+        "pixels+" * 2000,
+        "onnx:/dev/zero",
+        "onnx:/",
+        "onnx:\0",
+        "timm:@/dev/zero",
+        "network-0123456789abcdef.onnx",
+        b"\x00\xff",
+        "pixels:512+" * 40 + "pixels:512",
+    ],
     "fingerprint": ["", "x" * 100_000, "\x1b[31m", b"\xff"],
-    "order": ["", "x", "{}", "null", "7", '"abc"', "[]", '["a", "a"]', "[1, 2, 3]", '["a", null]', '["a"]', '[""]']
-    + [DEEP, "[[" + "]" * 2, json.dumps(list(map(str, range(1_000_000)))), '["\\ud800", "b", "c"]', "[NaN]"]
-    + ['["' + "a" * 1_000_000 + '", "b", "c"]', '["\\n\\u001b[31m", "b", "c"]', b'["a", "b"]', "{" * 2000],
+    "order": [
+        "",
+        "x",
+        "{}",
+        "null",
+        "7",
+        '"abc"',
+        "[]",
+        '["a", "a"]',
+        "[1, 2, 3]",
+        '["a", null]',
+        '["a"]',
+        '[""]',
+        DEEP,
+        "[[" + "]" * 2,
+        json.dumps(list(map(str, range(1_000_000)))),
+        '["\\ud800", "b", "c"]',
+        "[NaN]",
+        '["' + "a" * 1_000_000 + '", "b", "c"]',
+        '["\\n\\u001b[31m", "b", "c"]',
+        b'["a", "b"]',
+        "{" * 2000,
+    ],
     "model": ["", "../../x", "/etc/passwd", "model-", "model-0123456789abcdef", "x" * 5000, "a\0b", b"\xff", "."],
     "models": ["", "{}", "[1]", DEEP, '["../../x"]', '["\\u0000"]', '["' + "x" * 5000 + '"]', b"\xff"],
     "networks": ["", "{}", "[1]", DEEP, '["../../x"]', b"\xff"],
     "error": ["", "x", "nan", "inf", "-1", "1" * 5000, b"\xff"],
     "fitted": ["", "x" * 100_000, "\x1b[31m\n", b"\xff"],
     "balanced": ["", "maybe", b"\xff"],
-    "grader weights": ["", "[]", "7", DEEP, '{"ann": "x"}', '{"ann": -1, "bob": NaN}', '{"ann": 0, "bob": 0}']
-    + ['{"ann": null}', '{"ann": 1e400}', b"\xff"],
+    "grader weights": [
+        "",
+        "[]",
+        "7",
+        DEEP,
+        '{"ann": "x"}',
+        '{"ann": -1, "bob": NaN}',
+        '{"ann": 0, "bob": 0}',
+        '{"ann": null}',
+        '{"ann": 1e400}',
+        b"\xff",
+    ],
     "finetuned": ["", "[]", DEEP, "{}", '{"backbone": 7}', b"\xff"],
     "staged fingerprint": ["", "pixels:4;version=1", b"\xff"],
     "grades by folder": ["", "x", b"\xff"],
 }
 PICTURES = {
-    "name": ["x'ff'", "''", "'a' || char(10) || 'b'", "char(27) || '[31m'", "char(0)", "CAST(x'ff' AS TEXT)", "7"]
-    + ["replace(hex(zeroblob(50000)), '0', 'x')", "'../../../etc/passwd'", "'/etc/passwd'"],
-    "path": ["x'ff'", "''", "'.'", "'/'", "'/dev/zero'", "char(0)", "'pictures/../../..'", "'pictures/../../x'"]
-    + ["replace(hex(zeroblob(50000)), '0', 'x')", "CAST(x'ff' AS TEXT)", "'pictures/' || char(0)"],
+    "name": [
+        "x'ff'",
+        "''",
+        "'a' || char(10) || 'b'",
+        "char(27) || '[31m'",
+        "char(0)",
+        "CAST(x'ff' AS TEXT)",
+        "7",
+        "replace(hex(zeroblob(50000)), '0', 'x')",
+        "'../../../etc/passwd'",
+        "'/etc/passwd'",
+    ],
+    "path": [
+        "x'ff'",
+        "''",
+        "'.'",
+        "'/'",
+        "'/dev/zero'",
+        "char(0)",
+        "'pictures/../../..'",
+        "'pictures/../../x'",
+        "replace(hex(zeroblob(50000)), '0', 'x')",
+        "CAST(x'ff' AS TEXT)",
+        "'pictures/' || char(0)",
+    ],
     "sha256": ["''", "x'ff'", "'garbage'", "char(10)", "replace(hex(zeroblob(50000)), '0', 'x')", "char(55357)"],
     "size": ["-1", "9223372036854775807", "-9223372036854775808", "'x'", "1.5", "x'ff'", INFINITE],
     "mtime_ns": ["-1", "9223372036854775807", "-9223372036854775808", "'x'", "1.5", "x'ff'"],
@@ -337,7 +444,9 @@ OTHERS = {
     "all features equal": execute("UPDATE features SET vector = zeroblob(48)"),
     "an embedding of a stranger": execute("INSERT INTO embeddings SELECT 1000, vector, NULL FROM embeddings LIMIT 1"),
     "a feature of a stranger": execute("INSERT INTO features SELECT 1000, vector FROM features LIMIT 1"),
-    "changes that undo each other": execute("UPDATE grade_changes SET undoes = (SELECT max(serial) FROM grade_changes)"),
+    "changes that undo each other": execute(
+        "UPDATE grade_changes SET undoes = (SELECT max(serial) FROM grade_changes)"
+    ),
     "network nested": network("n.onnx", DEEP),
     "network no JSON": network("n.onnx", "x"),
     "network of another type": network("n.onnx", "[]"),
@@ -354,7 +463,10 @@ OTHERS = {
     ),
     "finetuning is a file": lambda collection: (collection / "finetuning").write_bytes(b"x"),
     "pictures is a file": lambda collection: (collection / "pictures").write_bytes(b"x"),
-    "lock is a directory": lambda collection: ((collection / "writer.lock").unlink(), (collection / "writer.lock").mkdir()),
+    "lock is a directory": lambda collection: (
+        (collection / "writer.lock").unlink(),
+        (collection / "writer.lock").mkdir(),
+    ),
 }
 
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ordrank._io import sync_directory
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log, judgements, network_samples
-from ordrank.collection.projection import MAX_FEATURES
 from ordrank.collection.stored_json import parse_stored
 from ordrank.collection.types import EmbeddedBatch, Header
 from ordrank.collection.writer_lock import LOCK_FILES
@@ -30,7 +29,6 @@ _T = TypeVar("_T")
 DATABASE_FORMAT = 5
 _READ_FORMATS = ("4", str(DATABASE_FORMAT))
 _BLOCK_ROWS = 1024
-_MAX_COMPONENT = 1e15  # of a vector: its square is a number of single precision
 _MAX_GRADES, _MAX_TEXT = 10_000, 1_000_000  # named grades, and characters of a setting
 DATABASE = "collection.sqlite"
 OWN_FOLDER = "pictures"  # in the directory of a collection, of the files of pictures that were added from memory
@@ -220,7 +218,7 @@ def read_header(directory: Path, connection: sqlite3.Connection) -> Header:
         extractor, fingerprint, dim = meta["extractor"], meta["fingerprint"], int(meta["dim"])
     except (KeyError, ValueError) as error:
         raise sqlite3.DatabaseError(f"{error} in the settings") from None
-    if not 1 <= dim <= MAX_FEATURES or max(len(extractor), len(fingerprint)) > _MAX_TEXT:
+    if dim < 1 or max(len(extractor), len(fingerprint)) > _MAX_TEXT:
         raise sqlite3.DatabaseError("the features in the settings are not possible")
     return Header(extractor, fingerprint, dim, order, meta.get("model"), _BY_FOLDER in meta)
 
@@ -322,7 +320,9 @@ def decode_vectors(blobs: Sequence[bytes], dim: int) -> NDArray[np.float32]:
     if len(lengths) > 1:
         return np.vstack([decode_vectors([blob], dim) for blob in blobs])
     values = np.frombuffer(b"".join(blobs), dtype=np.uint8 if lengths == {dim} else "<f4")
-    return check_finite(values.reshape(-1, dim).astype(np.float32))
+    if not np.isfinite(values).all():
+        raise sqlite3.DatabaseError("a feature vector is not finite")
+    return values.reshape(-1, dim).astype(np.float32)
 
 
 def check_is_free(directory: Path) -> None:
@@ -357,7 +357,7 @@ def stack_embeddings(found: sqlite3.Cursor, n: int) -> NDArray[np.float32]:
         done += len(block)
     if done != n:
         raise sqlite3.DatabaseError("an embedding is missing")
-    return check_finite(vectors)
+    return vectors
 
 
 def decode_embeddings(blobs: Sequence[bytes], width: int) -> NDArray[np.float32]:
@@ -365,11 +365,4 @@ def decode_embeddings(blobs: Sequence[bytes], width: int) -> NDArray[np.float32]
     check_types(blobs, bytes)
     if any(len(blob) != 4 * width for blob in blobs):
         raise sqlite3.DatabaseError("an embedding is truncated")
-    return check_finite(np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), width))
-
-
-def check_finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return vectors. Raise DatabaseError if one is not finite, or so large that distances are not."""
-    if not (np.abs(vectors) < _MAX_COMPONENT).all():
-        raise sqlite3.DatabaseError("a vector is not finite")
-    return vectors
+    return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), width)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ _AXES = {
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
 def _is_positive(value: Any) -> bool:
@@ -89,6 +88,9 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], text: Mapping[str, Any], di
     labels, index = arrays["distribution.labels"], arrays["distribution.score_index"]
     if len(labels) < 2 or (np.diff(labels) <= 0).any() or ((index < 0) | (index >= len(labels))).any():
         raise ValueError("its labels are not ascending")
+    frequencies = arrays["distribution.frequencies"]
+    if ((frequencies < 0) | (frequencies > 1)).any():
+        raise ValueError("its frequencies are not from 0 to 1")
     sharpnesses, weight = text["embedding"]["sharpnesses"], text["distribution"]["threshold_weight"]
     if lengths["s"] < 1 or (sharpnesses and len(sharpnesses) != lengths["j"]):
         raise ValueError("its embedding has no order")
