@@ -7,6 +7,7 @@ import pytest
 
 from ordrank.collection.database import connect_to_write
 from tests.collection.commands import fit
+from tests.collection.crafted import judge
 from tests.collection.pictures import draw_files, write_grades
 from tests.distributed.clusters import client, killable_client, killable_scheduler
 
@@ -36,6 +37,19 @@ def _trained_once(drawn, tmp_path_factory):
 def trained(_trained_once, tmp_path):
     """A collection of the drawn pictures."""
     return shutil.copytree(_trained_once, tmp_path / "collection")
+
+
+@pytest.fixture(scope="session")
+def _judged_once(_trained_once, tmp_path_factory):
+    collection = shutil.copytree(_trained_once, tmp_path_factory.mktemp("judged") / "collection")
+    judge(collection)
+    return collection
+
+
+@pytest.fixture
+def judged(_judged_once, tmp_path):
+    """A trained collection with several graders, comparisons and what else there may be."""
+    return shutil.copytree(_judged_once, tmp_path / "collection")
 
 
 @pytest.fixture

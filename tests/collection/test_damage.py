@@ -167,7 +167,7 @@ class TestDatabase:
     def test_values_of_another_type_are_not_exported(self, trained, column, tmp_path):
         write(trained, f"UPDATE pictures SET {column} = x'00' WHERE id = 7")
         for use in (lambda opened: opened.export(tmp_path / "out.csv"), Collection.to_frame):
-            with Collection.open(trained) as opened, pytest.raises(CollectionError, match="is damaged"):
+            with pytest.raises(CollectionError, match="is damaged"), Collection.open(trained) as opened:
                 use(opened)
 
     @pytest.mark.parametrize("held_out", ["substr(held_out, 1, 3)", "substr(held_out, 1, 4)", "x''", "'text'", "1.5"])
@@ -183,7 +183,7 @@ class TestDatabase:
     def test_values_that_are_no_numbers_are_reported_everywhere(self, trained, column, tmp_path):
         write(trained, f"UPDATE pictures SET {column} = 'high' WHERE id = 7")
         for use in (Collection.pictures, Collection.to_frame, lambda opened: opened.export(tmp_path / "out.csv")):
-            with Collection.open(trained) as opened, pytest.raises(CollectionError, match="is damaged"):
+            with pytest.raises(CollectionError, match="is damaged"), Collection.open(trained) as opened:
                 use(opened)
 
     def test_missing_table_is_reported(self, trained):

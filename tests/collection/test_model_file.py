@@ -44,7 +44,7 @@ def model(request, features):
 
 @pytest.fixture
 def read_back(model, tmp_path):
-    return read_model(tmp_path, write_model(tmp_path, model), model.fingerprint)
+    return read_model(tmp_path, write_model(tmp_path, model), model.fingerprint, DIM)
 
 
 def test_embeddings_are_the_same(model, read_back, features):
@@ -53,7 +53,7 @@ def test_embeddings_are_the_same(model, read_back, features):
 
 
 def test_embeddings_are_bit_equal_after_every_round_trip(model, read_back, features, tmp_path):
-    again = read_model(tmp_path, write_model(tmp_path, read_back), model.fingerprint)
+    again = read_model(tmp_path, write_model(tmp_path, read_back), model.fingerprint, DIM)
     for rows in (features[0], features[0][:1], features[0][:7]):
         assert again.embed(rows).tobytes() == read_back.embed(rows).tobytes()
 
@@ -121,7 +121,7 @@ def test_files_hold_numbers_and_text_only(model, tmp_path):
 def test_a_model_for_other_features_is_rejected(model, tmp_path):
     name = write_model(tmp_path, model)
     with pytest.raises(CollectionError, match=re.escape(str(tmp_path))) as error:
-        read_model(tmp_path, name, "hog:64;version=1")
+        read_model(tmp_path, name, "hog:64;version=1", DIM)
     assert "features of pixels:2;version=1, not of hog:64;version=1; train it again" in str(error.value)
 
 
@@ -150,7 +150,7 @@ def test_reading_a_model_does_not_import_scikit_learn(model, tmp_path):
     name = write_model(tmp_path, model)
     code = (
         "import sys, pathlib; from ordrank.collection.model_file import read_model\n"
-        f"model = read_model(pathlib.Path({str(tmp_path)!r}), {name!r}, {model.fingerprint!r})\n"
+        f"model = read_model(pathlib.Path({str(tmp_path)!r}), {name!r}, {model.fingerprint!r}, {DIM})\n"
         f"import numpy; model.embed(numpy.ones((2, {DIM}), dtype=numpy.float32)); assert 'sklearn' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

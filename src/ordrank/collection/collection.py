@@ -100,7 +100,8 @@ class Collection:
     @classmethod
     def open(cls, directory: PathLike) -> Self:
         """Open a collection. Raise CollectionError if there is none, or if it cannot be read."""
-        with read_store(Path(directory)):
+        with read_store(Path(directory)) as store:
+            store.check_rows()
             return cls(directory)
 
     @staticmethod

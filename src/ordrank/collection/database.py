@@ -20,6 +20,7 @@ from ordrank._io import sync_directory
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log, checksums, judgements, network_samples
 from ordrank.collection.checksums import Table
+from ordrank.collection.stored_json import parse_stored
 from ordrank.collection.types import EmbeddedBatch, Header
 from ordrank.collection.writer_lock import LOCK_FILES
 from ordrank.errors import AccessDeniedError, CollectionError, DiskFullError
@@ -29,6 +30,7 @@ _T = TypeVar("_T")
 DATABASE_FORMAT = 5
 _READ_FORMATS = ("4", str(DATABASE_FORMAT))
 _BLOCK_ROWS = 1024
+_MAX_GRADES, _MAX_TEXT = 10_000, 1_000_000  # named grades, and characters of a setting
 DATABASE = "collection.sqlite"
 OWN_FOLDER = "pictures"  # in the directory of a collection, of the files of pictures that were added from memory
 _BY_FOLDER = "grades by folder"
@@ -230,12 +232,25 @@ def read_header(directory: Path, connection: sqlite3.Connection) -> Header:
             f"{directory} has the format {meta.get('format')}, this version of ordrank reads {DATABASE_FORMAT}; "
             "use the version that created it, or create it again"
         )
+    check_types(meta.values(), str)
     try:
-        order = tuple(json.loads(meta["order"])) if "order" in meta else None
-        features = (meta["extractor"], meta["fingerprint"], int(meta["dim"]))
-        return Header(*features, order, meta.get("model"), _BY_FOLDER in meta)
-    except (KeyError, TypeError, ValueError) as error:
+        order = _parse_order(meta["order"]) if "order" in meta else None
+        extractor, fingerprint, dim = meta["extractor"], meta["fingerprint"], int(meta["dim"])
+    except (KeyError, ValueError) as error:
         raise sqlite3.DatabaseError(f"{error} in the settings") from None
+    if dim < 1 or max(len(extractor), len(fingerprint)) > _MAX_TEXT:
+        raise sqlite3.DatabaseError("the features in the settings are not possible")
+    return Header(extractor, fingerprint, dim, order, meta.get("model"), _BY_FOLDER in meta)
+
+
+def _parse_order(text: str) -> tuple[str, ...]:
+    """Return the names of the grades. Raise ValueError if they are not different names."""
+    names = parse_stored(text)
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError("an order without names")
+    if not 2 <= len(names) == len(set(names)) <= _MAX_GRADES or len("".join(names).encode()) > _MAX_TEXT:
+        raise ValueError("an order of too few, too many or equal names")
+    return tuple(names)
 
 
 def write_meta(cursor: sqlite3.Cursor, values: Mapping[str, str]) -> None:
@@ -318,12 +333,15 @@ def _as_float32(vector: NDArray[np.floating]) -> bytes:
 
 def decode_vectors(blobs: Sequence[bytes], dim: int) -> NDArray[np.float32]:
     """Return the vectors (n, dim) encoded by :func:`encode_vector`."""
+    check_types(blobs, bytes)
     lengths = {len(blob) for blob in blobs}
     if not lengths <= {dim, 4 * dim}:
         raise sqlite3.DatabaseError("a feature vector is truncated")
     if len(lengths) > 1:
         return np.vstack([decode_vectors([blob], dim) for blob in blobs])
     values = np.frombuffer(b"".join(blobs), dtype=np.uint8 if lengths == {dim} else "<f4")
+    if not np.isfinite(values).all():
+        raise sqlite3.DatabaseError("a feature vector is not finite")
     return values.reshape(-1, dim).astype(np.float32)
 
 

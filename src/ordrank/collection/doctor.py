@@ -28,7 +28,6 @@ from ordrank.collection.reports import (
 )
 from ordrank.collection.search import NO_GIVEN, Estimates, split_held_out
 from ordrank.collection.snapshot import EmbeddingSpace, Snapshot
-from ordrank.collection.store import ERROR
 from ordrank.errors import CollectionError
 from ordrank.metrics import median_of_proba
 
@@ -97,7 +96,7 @@ def _examine(
     ``nearest`` and ``distances`` (m,) are those of :func:`_nearest_in_appearance`.
     """
     with read_store(directory) as store:
-        noted, has_seen_groups = store.note(ERROR), store.has_seen_groups()
+        noted, has_seen_groups = store.error, store.has_seen_groups()
     grades = snapshot.grades[space.rows]
     graded = np.flatnonzero(~np.isnan(grades))
     if not len(graded):  # implied ones may vote
@@ -106,7 +105,7 @@ def _examine(
     estimates = estimate_held_out(snapshot, space, graded, progress)
     given = grades[graded]
     error_median = float(np.abs(np.median(given) - given).mean())
-    error = float(np.abs(estimates.values - given).mean()) if noted is None else float(noted)
+    error = float(np.abs(estimates.values - given).mean()) if noted is None else noted
     return DoctorReport(
         pictures=len(space.rows),
         graded=len(graded),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from ordrank.collection.model_file import current_model
 from ordrank.collection.network_file import is_network_name
 from ordrank.collection.reports import GradeCount, Info
 from ordrank.collection.snapshot import Snapshot, inode_of
-from ordrank.collection.store import ERROR, FINETUNED, FITTED
+from ordrank.collection.store import FITTED
 from ordrank.metrics import nearest_label
 
 
@@ -37,7 +36,6 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
         dimensions = {"features": header.dim}
         if model is not None:
             dimensions |= {"projection": len(model.projection.components), "order": model.n_order}
-        error = store.note(ERROR)
         return Info(
             directory=str(directory),
             name=directory.absolute().name,
@@ -49,11 +47,11 @@ def describe_collection(directory: Path, snapshot: Snapshot | None = None) -> In
                 for (value, count), n_estimated in zip(by_value.items(), estimated, strict=True)
             ),
             features=header.extractor,
-            finetuned=json.loads(store.note(FINETUNED) or "null") if is_network_name(header.extractor) else None,
+            finetuned=store.finetuned if is_network_name(header.extractor) else None,
             dimensions=dimensions,
             model=None if model is None else model.choices(),
             fitted=store.note(FITTED),
-            error=None if error is None else float(error),
+            error=store.error,
             balanced=store.is_balanced,
             groups=store.count_groups(),
             changed=store.count_changed(),

@@ -19,6 +19,7 @@ import numpy as np
 from ordrank._protocols import FloatArray
 from ordrank.collection import change_log
 from ordrank.collection.change_log import NOT_GIVEN, Given, GradeChange
+from ordrank.collection.stored_json import parse_stored
 from ordrank.errors import ConflictError, UnknownError
 from ordrank.labeling.agreement import Ratings, consensus, weighted_median
 from ordrank.metrics import nearest_label
@@ -187,13 +188,19 @@ class GraderConsensus:
     @cached_property
     def _named(self) -> FloatArray | None:
         order = self._cursor.execute("SELECT value FROM checked_meta WHERE key = 'order'").fetchone()
-        return None if order is None else np.arange(float(len(json.loads(order[0]))))
+        return None if order is None else np.arange(float(len(parse_stored(order[0]))))
 
     @cached_property
     def _weights(self) -> Mapping[str, float]:
         found = self._cursor.execute("SELECT value FROM checked_meta WHERE key = ?", (_WEIGHTS,)).fetchone()
-        weights: dict[str, float] = {} if found is None else json.loads(found[0])
+        weights = {} if found is None else parse_stored(found[0])
+        if not isinstance(weights, dict) or not all(map(_is_weight, weights.values())):
+            raise sqlite3.DatabaseError("the weights of the graders are not positive numbers")
         return weights
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1e300  # integers of JSON may be larger than any float
 
 
 def confirm_grade(cursor: sqlite3.Cursor, picture: int, grade: float) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from ordrank.collection.model_checks import check_arrays, check_values
 from ordrank.collection.projection import Projection
 from ordrank.collection.types import Header
 from ordrank.errors import CollectionError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 MODEL_FORMAT = 5
 _NAME = re.compile("model-[0-9a-f]{16}")
 _SUFFIXES = (".safetensors", ".json")
+_MAX_BYTES = 2**30  # of a file; those of models have some megabytes
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,11 @@ class Model:
         distribution = self.distribution
         return self.n_order + (len(distribution.labels) if distribution.threshold_weight > 0 else 0)
 
+    def check_embeddings(self, vectors: NDArray[np.float32]) -> None:
+        """Raise CollectionError if vectors (n, s + d) cannot be embeddings of this model."""
+        if vectors.shape[1] != self.embedding.n_features_out:
+            raise CollectionError("the embeddings are not those of the model; train it again with `ordrank fit`")
+
     def choices(self) -> dict[str, Any]:
         """Return what was selected in training."""
         distribution = self.distribution
@@ -116,7 +123,7 @@ def serialize_model(model: Model) -> tuple[str, dict[str, bytes]]:
     return name, {f"{name}.safetensors": data, f"{name}.json": described}
 
 
-def read_model(directory: Path, name: str, fingerprint: str) -> Model:
+def read_model(directory: Path, name: str, fingerprint: str, dim: int) -> Model:
     """Read a model; raise CollectionError if it is damaged or for other features.
 
     Parameters
@@ -124,34 +131,37 @@ def read_model(directory: Path, name: str, fingerprint: str) -> Model:
     directory : Path
     name : str
         From :func:`serialize_model`.
-    fingerprint : str
+    fingerprint, dim : str and int
         Of the features to embed.
     """
+    if not is_model_name(name):
+        raise CollectionError(f"{directory} names no model; train it again with `ordrank fit --out {directory}`")
     described, arrays = _read(directory / f"{name}.json"), _read(directory / f"{name}.safetensors")
     text = _parse(directory / f"{name}.json", described, name)
-    if text["format"] != MODEL_FORMAT:
+    if text.get("format") != MODEL_FORMAT:
         raise CollectionError(
-            f"{directory / name}.json has the format {text['format']}, this version of ordrank reads {MODEL_FORMAT}; "
-            f"use the version that made it, or train the model again with `ordrank fit --out {directory}`"
+            f"{directory / name}.json has the format {text.get('format')!s:.9}, this version of ordrank reads "
+            f"{MODEL_FORMAT}; use the version that made it, or train the model again with "
+            f"`ordrank fit --out {directory}`"
         )
-    if hashlib.sha256(arrays).hexdigest() != text["sha256"]:
+    if hashlib.sha256(arrays).hexdigest() != text.get("sha256"):
         raise _damaged(directory / f"{name}.safetensors")
-    if text["fingerprint"] != fingerprint:
+    if text.get("fingerprint") != fingerprint:
         raise CollectionError(
-            f"the model of {directory} was trained on features of {text['fingerprint']}, not of {fingerprint}; "
-            "train it again with `ordrank fit`"
+            f"the model of {directory} was trained on features of {text.get('fingerprint')!s:.200}, not of "
+            f"{fingerprint}; train it again with `ordrank fit`"
         )
     try:
-        return _build(text, load(arrays))
-    except (KeyError, SafetensorError) as error:
-        raise _damaged(directory / f"{name}.safetensors") from error
+        return _build(text, load(arrays), dim)
+    except (KeyError, ValueError, SafetensorError) as error:
+        raise _damaged(directory / f"{name}.safetensors", str(error)) from error
 
 
 def current_model(directory: Path, header: Header) -> Model:
     """Read the current model of a collection. Raise CollectionError before the first fit."""
     if header.model is None:
         raise untrained(directory)
-    return read_model(directory, header.model, header.fingerprint)
+    return read_model(directory, header.model, header.fingerprint, header.dim)
 
 
 def untrained(directory: Path) -> CollectionError:
@@ -185,7 +195,9 @@ def is_model_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _build(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
+def _build(text: dict[str, Any], arrays: dict[str, NDArray[Any]], dim: int) -> Model:
+    check_values(text)
+    check_arrays(arrays, text, dim)
     projection = Projection(arrays["projection.mean"], arrays["projection.components"])
     embedding = OrdinalEmbedding.from_arrays(arrays, text["embedding"])
     prefix = "distribution."
@@ -195,23 +207,24 @@ def _build(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
 
 
 def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        raise CollectionError(
-            f"{file} is missing; train the model again with `ordrank fit --out {file.parent}`"
-        ) from None
+    if not file.is_file():  # a pipe would block, a device never end
+        raise CollectionError(f"{file} is missing; train the model again with `ordrank fit --out {file.parent}`")
+    if file.stat().st_size > _MAX_BYTES:
+        raise _damaged(file, "it is too large")
+    return file.read_bytes()
 
 
 def _parse(file: Path, described: bytes, name: str) -> dict[str, Any]:
     if f"model-{hashlib.sha256(described).hexdigest()[:16]}" != name:
         raise _damaged(file)
-    text: dict[str, Any] = json.loads(described)
+    try:
+        text = json.loads(described)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, str(error)) from None
+    if not isinstance(text, dict):
+        raise _damaged(file, "it holds no JSON object")
     return text
 
 
-def _damaged(file: Path) -> CollectionError:
-    return CollectionError(
-        f"{file} is damaged: its content does not match its checksum; train the model again with "
-        f"`ordrank fit --out {file.parent}`"
-    )
+def _damaged(file: Path, reason: str = "its content does not match its checksum") -> CollectionError:
+    return CollectionError(f"{file} is damaged: {reason}; train the model again with `ordrank fit --out {file.parent}`")

@@ -17,6 +17,7 @@ from ordrank._io import write_files
 from ordrank._protocols import Extractor
 from ordrank.collection import network_samples
 from ordrank.collection.store import Store
+from ordrank.collection.stored_json import parse_stored
 from ordrank.errors import CollectionError
 from ordrank.features.onnx import OnnxNetwork
 from ordrank.features.registry import find_extractor
@@ -56,7 +57,7 @@ class FinetunedNetwork:
         try:
             appearance = json.loads(self._network.metadata[APPEARANCE])
             features, self.weight = str(appearance["features"]), float(appearance["weight"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _damaged(directory, name, "its metadata do not name the features beside its outputs") from error
         self.pretrained = find_extractor(features, device=device)
         self.name, self.n_outputs = name, self._network.dim
@@ -122,7 +123,7 @@ def remove_networks(store: Store, keep: set[str]) -> None:
 
 def _recorded(store: Store) -> set[str]:
     text = store.note(_NETWORKS)
-    names = [] if text is None else json.loads(text)
+    names = [] if text is None else parse_stored(text)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise sqlite3.DatabaseError("the list of networks is not a list of names")
     return {name for name in names if is_network_name(name)}
@@ -144,10 +145,10 @@ def _name_of(sha256: str) -> str:
 
 
 def _digest(file: Path) -> str:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except FileNotFoundError:
+    if not file.is_file():  # a pipe would block
         raise CollectionError(
             f"{file} is missing; restore it from a copy, or go back to the features before with `ordrank finetune "
             f"{file.parent} --undo`"
-        ) from None
+        )
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -60,6 +60,8 @@ def fit_projection(blocks: Iterable[NDArray[np.float32]], n_components: int = MA
         raise InputError("there are no pictures to compute components of")
     offset = total / count
     scatter = np.triu(scatter) + np.triu(scatter, 1).T - (count * np.outer(offset, offset)).astype(np.float32)
+    if not np.isfinite(scatter).all():
+        raise InputError("the features are too large to compute components of")
     kept = min(n_components, count - 1, len(offset))
     with threadpool_limits(1, "blas"):  # threads would only wait for each other on narrow matrices
         _, variances, components = randomized_svd(scatter, max(1, kept), n_iter=4, random_state=0)

@@ -309,12 +309,12 @@ def split_held_out(
 ) -> tuple[NDArray[np.float32], NDArray[np.float64] | None]:
     """Return the embeddings (n, s + d) of pictures without their own grades, and their threshold probabilities (n, m).
 
-    ``held_out`` is that of :class:`EmbeddedBatch`; rows of NaN leave the embedding as it is.
+    ``held_out`` is that of :class:`EmbeddedBatch`; NaN leaves the embedding as it is.
     """
-    known = ~np.isnan(held_out[:, :1])
-    order = np.where(known, held_out[:, :n_order], vectors[:, :n_order])
+    order = np.where(np.isnan(held_out[:, :n_order]), vectors[:, :n_order], held_out[:, :n_order])
     without = np.hstack([order, vectors[:, n_order:]]).astype(np.float32)
-    return without, held_out[:, n_order:].astype(np.float64) if held_out.shape[1] > n_order else None
+    proba = np.clip(held_out[:, n_order:].astype(np.float64), 0.0, 1.0)  # a crafted file may hold any numbers
+    return without, proba if held_out.shape[1] > n_order else None
 
 
 def estimate_new(estimator: GradeEstimator | None, vectors: NDArray[np.floating]) -> EmbeddedBatch:
@@ -327,4 +327,5 @@ def build_index(embeddings: Embeddings, model: Model) -> InMemoryIndex:
     """Return an index of embeddings, some of which must belong to graded pictures."""
     if np.isnan(embeddings.grades).all():
         raise CollectionError(NO_GRADES)
+    model.check_embeddings(embeddings.vectors)
     return InMemoryIndex(embeddings, ExactIndex(embeddings.vectors, model.n_order))

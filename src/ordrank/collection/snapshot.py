@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.access import read_store
 from ordrank.collection.browsing import PictureOrders
 from ordrank.collection.change_log import GradeChange
-from ordrank.collection.database import DATABASE, check_exists, check_types, float_table
+from ordrank.collection.database import DATABASE, check_exists, float_table
 from ordrank.collection.model_file import Model, current_model
 from ordrank.collection.search import NO_GRADES, Groups, Searcher
 from ordrank.collection.store import ALL_IDS, Store
@@ -350,11 +351,9 @@ def take_snapshot(
             if changes is not None and not changed:
                 return previous
         store.check_counts()
+        store.check_rows()
         columns: list[tuple[object, ...]] = list(zip(*store.summary_rows(), strict=True)) or [()] * 11
         ids, names, sha256, widths, heights, times, *numbers, groups = columns
-        texts, integers = (names, sha256), (ids, widths, heights, times)
-        for column, expected in (*((text, str) for text in texts), *((number, int) for number in integers)):
-            check_types(column, expected)
         columns_of_grades = float_table(list(zip(*numbers, strict=True)), 4)
         images = ImageTable(np.array(ids, dtype=np.int64), names, sha256, widths, heights, times)  # type: ignore[arg-type]
         if previous is not None and len(images.ids) == len(previous.images.ids) and images.extends(previous.images):
@@ -395,7 +394,10 @@ def _model(store: Store, previous: Snapshot | None) -> Model | None:
 
 
 def _space(store: Store, images: ImageTable, model: Model | None, previous: Snapshot | None) -> EmbeddingSpace | None:
-    rows = np.searchsorted(images.ids, store.embedded_ids())
+    embedded = store.embedded_ids()
+    rows = np.searchsorted(images.ids, embedded)
+    if not np.isin(embedded, images.ids, assume_unique=True).all():
+        raise sqlite3.DatabaseError("embeddings names a picture that does not exist")
     if model is None or not len(rows):
         return None
     space = None if previous is None or previous.model is not model else previous.space
@@ -408,6 +410,7 @@ def _space(store: Store, images: ImageTable, model: Model | None, previous: Snap
             vectors = np.vstack([space.vectors, added])
             return replace(space, rows=rows, vectors=vectors, index=ExactIndex(vectors, model.n_order))
     vectors, (ids, held_out) = store.vectors(len(rows)), store.held_out(model.n_held_out)
+    model.check_embeddings(vectors)
     index, held_out_rows = ExactIndex(vectors, model.n_order), np.searchsorted(images.ids, ids)
     return EmbeddingSpace(rows, vectors, model.n_order, index, held_out_rows, held_out)
 

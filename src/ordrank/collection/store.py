@@ -37,6 +37,8 @@ from ordrank.collection.database import (
     write_meta,
 )
 from ordrank.collection.judgements import UNNAMED, Grading, StoredComparison, Training
+from ordrank.collection.row_checks import check_rows
+from ordrank.collection.stored_json import parse_stored
 from ordrank.collection.types import EmbeddedBatch, FileStamp, ImageRow
 from ordrank.neighbors.search import Embeddings
 
@@ -77,6 +79,10 @@ class Store:
         These have the size of the collection, and all their pages would be read.
         """
         checksums.check_counts(self._connection, but=("thumbnails", "features", STAGED_FEATURES))
+
+    def check_rows(self) -> None:
+        """Raise DatabaseError if a row cannot be one of a collection, see :func:`row_checks.check_rows`."""
+        check_rows(self._connection)
 
     def stamps(self) -> dict[str, FileStamp]:
         """Return the stamp of every picture's file at the time it was read, by name."""
@@ -156,9 +162,15 @@ class Store:
 
     def features(self) -> Iterator[NDArray[np.float32]]:
         """Yield the feature vectors of all pictures by ascending id, in blocks (b, dim)."""
-        found = self._connection.execute(f"SELECT vector FROM checked_{self.features_table} ORDER BY id")
+        known = "id IN (SELECT id FROM pictures)"
+        table = f"checked_{self.features_table}"
+        found = self._connection.execute(f"SELECT vector FROM {table} WHERE {known} ORDER BY id")
+        count = 0
         while block := found.fetchmany(_BLOCK_ROWS):
             yield decode_vectors([blob for (blob,) in block], self.header.dim)
+            count += len(block)
+        if count != len(self):
+            raise sqlite3.DatabaseError("the features of a picture are missing")
 
     def features_of(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """Return the feature vectors (k, dim) of pictures, in the given order."""
@@ -242,12 +254,32 @@ class Store:
 
     def thumbnails(self, ids: Sequence[int]) -> list[bytes]:
         """Return thumbnails as JPEG, in the given order."""
-        return in_order(dict(self._select("SELECT id, jpeg FROM checked_thumbnails WHERE id IN", ids)), ids)
+        found = in_order(dict(self._select("SELECT id, jpeg FROM checked_thumbnails WHERE id IN", ids)), ids)
+        check_types(found, bytes)
+        return found
 
     def note(self, key: str) -> str | None:
         """Return a value that was stored with the collection."""
         found = self._connection.execute("SELECT value FROM checked_meta WHERE key = ?", (key,)).fetchone()
         return None if found is None else str(found[0])
+
+    @property
+    def error(self) -> float | None:
+        """Leave-one-out mean absolute error of the last fit."""
+        recorded = self.note(ERROR)
+        try:
+            return None if recorded is None else float(recorded)
+        except ValueError:
+            raise sqlite3.DatabaseError("the error of the last fit is not a number") from None
+
+    @property
+    def finetuned(self) -> dict[str, Any] | None:
+        """What the network of the collection was trained on."""
+        recorded = self.note(FINETUNED)
+        found = None if recorded is None else parse_stored(recorded)
+        if found is not None and not isinstance(found, dict):
+            raise sqlite3.DatabaseError("the description of the network is not a JSON object")
+        return found
 
     @property
     def is_balanced(self) -> bool:
@@ -257,7 +289,7 @@ class Store:
     def models(self) -> list[str]:
         """Return the names of all models whose files may be in the directory."""
         recorded = self.note(_MODELS)
-        names = [] if recorded is None else json.loads(recorded)
+        names = [] if recorded is None else parse_stored(recorded)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise sqlite3.DatabaseError("the list of models is not a list of names")
         return sorted({*names, *([] if self.header.model is None else [self.header.model])})

@@ -95,7 +95,7 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
             remove_unfinished(store.directory, known)
         write_files(store.directory, files)
         # Arrays in another memory layout give other last digits: use the model as every reader will.
-        written = read_model(store.directory, name, model.fingerprint)
+        written = read_model(store.directory, name, model.fingerprint, store.header.dim)
         ids, embedded = store.ids(), _embed_all(written, X, labels, groups, held_out)
         implied_by_id = {ids[i]: float(implied[i]) for i in np.flatnonzero(~np.isnan(implied))}
         store.store_embeddings(name, embedded, grades, error, notes, implied_by_id)

@@ -158,6 +158,8 @@ def _digest(file: Path) -> str:
         names = {found[2][: found[1][0]].decode(errors="replace") for found in _EXTERNAL_WEIGHTS.finditer(content)}
         digests = [hashlib.sha256(content).hexdigest()]
         for name in sorted(names):
+            if not (file.parent / name).is_file():  # a device may be endless
+                raise FileNotFoundError(f"{name} is not a file")
             with (file.parent / name).open("rb") as stream:
                 digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
     except (OSError, ValueError) as error:  # ValueError: a NUL character in a name

@@ -77,6 +77,8 @@ class Preprocessing:
 
 def read_preprocessing(file: Path) -> Preprocessing:
     """Read the JSON file of a network; raise InputError naming the invalid key."""
+    if not file.is_file():  # a pipe would block
+        raise InputError(f"{file} cannot be read as JSON: it is not a file")
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -144,6 +144,8 @@ def extractor_of(directory: Path, header: Header, given: Extractor | None = None
         raise
     except InputError as error:
         raise InputError(f"{error}; if it has moved, name it with `ordrank fit --features`") from None
+    if extractor.fingerprint == header.fingerprint and extractor.dim != header.dim:
+        raise CollectionError(f"{directory} holds features of another length than {extractor.name}; create it again")
     if extractor.fingerprint != header.fingerprint:
         raise CollectionError(
             f"{directory} holds features of {header.fingerprint}, but {extractor.name} now computes those of "

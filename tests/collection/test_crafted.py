@@ -1,0 +1,42 @@
+"""Whatever values a collection from a stranger holds, each command succeeds or fails with one sentence."""
+
+from contextlib import suppress
+
+import pytest
+
+from ordrank import Collection
+from ordrank.errors import InputError
+from tests.cli.running import run
+from tests.collection.crafted import CASES, limited_time, selected
+from tests.collection.pictures import draw
+
+
+def check(*arguments):
+    """Run a command, which must succeed or print one sentence."""
+    with limited_time():
+        result = run(*arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
+    assert result.exit_code in (0, 1), result.output
+    assert "Traceback" not in result.output
+    assert "not enough memory" not in result.stderr
+    if result.exit_code == 1:
+        assert result.stderr.splitlines()[-1].startswith("ordrank: ")
+
+
+@pytest.mark.parametrize("case", selected(CASES))
+def test_commands_succeed_or_fail_with_a_sentence(case, judged, tmp_path):
+    CASES[case](judged)
+    draw(60).save(tmp_path / "new.png")
+    check("info", judged)
+    check("rank", judged, "005.png", tmp_path / "new.png")
+    check("export", judged, "--out", tmp_path / "out.csv")
+    check("doctor", judged)
+    check("evaluate", judged, "--folds", 2)
+    with limited_time(), suppress(InputError), Collection.open(judged) as collection:
+        collection.grade("003.png", 1, grader="ann")
+        collection.undo(grader="ann")
+        collection.labeling.compare("003.png", "005.png", 1)
+    check("add", judged, tmp_path / "new.png", "--jobs", 1)
+    check("remove", judged, "000.png", "001.png")
+    check("fit", "--out", judged)
+    check("rank", judged, "006.png")
