@@ -78,6 +78,14 @@ def test_an_upgraded_collection_has_the_schema_of_a_new_one(older, tmp_path):
     assert rows(older, "PRAGMA foreign_key_check") == []
 
 
+def test_an_upgrade_gives_every_row_a_checksum(older):
+    with Collection.open(older) as collection:
+        assert not collection.check().has_checksums
+        collection.labeling.confirm("005.png")
+        report = collection.check()
+        assert (report.has_checksums, report.damage) == (True, ())
+
+
 def test_the_id_of_a_picture_that_is_removed_later_is_never_used_again(older, tmp_path):
     ((last,),) = rows(older, "SELECT max(id) FROM pictures")
     with Collection.open(older) as collection:

@@ -12,7 +12,9 @@ import marshal
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+Value: TypeAlias = str | bytes | float | None
 
 RAISED = "user-defined function raised exception"  # all that SQLite says when a view finds a damaged row
 _ROWS = "rows of "  # begins the keys of the counters of rows
@@ -101,12 +103,12 @@ def verify(connection: sqlite3.Connection, table: Table) -> Iterator[tuple[tuple
         yield tuple(values[:n_key]), checksum(*values[n_key:]) == crc
 
 
-def checksum(*values: object) -> int:
+def checksum(*values: Value) -> int:
     """Return the CRC-32 of values of SQLite; version 2 of marshal writes equal values as equal bytes."""
     return zlib.crc32(marshal.dumps(values, 2))
 
 
-def _is_intact(crc: object, *values: object) -> bool:
+def _is_intact(crc: Value, *values: Value) -> bool:
     if zlib.crc32(marshal.dumps(values, 2)) != crc:
         raise sqlite3.DatabaseError(RAISED)
     return True
