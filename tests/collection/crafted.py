@@ -53,8 +53,8 @@ def judge(directory):
 
 
 def selected(cases):
-    """Every tenth case; the others are slow."""
-    return [pytest.param(case, marks=[pytest.mark.slow] if i % 10 else []) for i, case in enumerate(cases)]
+    """Every twentieth case; the others are slow."""
+    return [pytest.param(case, marks=[pytest.mark.slow] if i % 20 else []) for i, case in enumerate(cases)]
 
 
 @contextmanager

@@ -99,7 +99,10 @@ class LoggedChange(NamedTuple):
 def counter(connection: sqlite3.Connection | sqlite3.Cursor, key: str) -> int:
     """Return a counter: the serial number of the last transaction, or the number of changed grades."""
     found = connection.execute("SELECT value FROM checked_counters WHERE key = ?", (key,)).fetchone()
-    return 0 if found is None else int(found[0])
+    value = 0 if found is None else found[0]
+    if not isinstance(value, int):
+        raise sqlite3.DatabaseError("a counter is not an integer")
+    return value
 
 
 def count_transaction(cursor: sqlite3.Cursor) -> None:

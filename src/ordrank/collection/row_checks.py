@@ -18,7 +18,7 @@ _OPTIONAL_TEXT = "typeof({0}) IN ('text', 'null')"
 _COUNT = f"(typeof({{0}}) = 'integer' AND {{0}} BETWEEN 0 AND {_MAX_COUNT})"
 _INTEGER = "typeof({0}) = 'integer'"
 # Conditions on the values of each column, by table.
-_COLUMNS = {
+_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     "pictures": {
         f"{{0}} BETWEEN 0 AND {_MAX_ID}": ("id",),
         _NAME: ("name", "path"),
