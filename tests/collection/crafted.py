@@ -5,13 +5,14 @@ import json
 import os
 import signal
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
 from ordrank import Collection
+from ordrank.collection import checksums
 from ordrank.collection.database import DATABASE
 from tests.collection.pictures import draw
 
@@ -20,18 +21,31 @@ DEEP = "[" * 100_000
 
 
 def execute(*statements):
-    """A change of the database; foreign keys are not checked."""
+    """A change of the database, with checksums of the new values; foreign keys are not checked."""
 
     def change(collection):
         with closing(sqlite3.connect(collection / DATABASE)) as database, database:
             for statement in statements:
                 database.execute(*((statement,) if isinstance(statement, str) else statement))
+            seal(database)
 
     return change
 
 
+def seal(database):
+    """Set the checksums of all rows, and their numbers."""
+    database.create_function("checksum", -1, checksums.checksum)
+    known = checksums.tables(database)
+    for table in known:
+        count = f"UPDATE counters SET value = (SELECT count(*) FROM {table.name}) WHERE key = ?"
+        database.execute(count, (f"rows of {table.name}",))
+    for table in known:
+        with suppress(sqlite3.OperationalError):  # text that is not UTF-8 has none
+            database.execute(f"UPDATE {table.name} SET crc = checksum({', '.join(table.columns)})")
+
+
 def meta(key, value):
-    return execute(("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value)))
+    return execute(("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value)))
 
 
 def judge(directory):
@@ -49,7 +63,7 @@ def judge(directory):
         collection.grade(7, 0)
         draw(50).save(directory.parent / "050.png")
         collection.add(directory.parent / "050.png", n_jobs=1)
-    execute("INSERT OR REPLACE INTO implied VALUES (9, 1.0)")(directory)
+    execute("INSERT OR REPLACE INTO implied (id, grade) VALUES (9, 1.0)")(directory)
 
 
 def selected(cases):
@@ -442,8 +456,10 @@ OTHERS = {
     "all grades equal": execute("UPDATE pictures SET grade = 1"),
     "no grades": execute("UPDATE pictures SET grade = NULL"),
     "all features equal": execute("UPDATE features SET vector = zeroblob(48)"),
-    "an embedding of a stranger": execute("INSERT INTO embeddings SELECT 1000, vector, NULL FROM embeddings LIMIT 1"),
-    "a feature of a stranger": execute("INSERT INTO features SELECT 1000, vector FROM features LIMIT 1"),
+    "an embedding of a stranger": execute(
+        "INSERT INTO embeddings SELECT 1000, vector, NULL, NULL FROM embeddings LIMIT 1"
+    ),
+    "a feature of a stranger": execute("INSERT INTO features SELECT 1000, vector, NULL FROM features LIMIT 1"),
     "changes that undo each other": execute(
         "UPDATE grade_changes SET undoes = (SELECT max(serial) FROM grade_changes)"
     ),
