@@ -185,9 +185,15 @@ def network(name, text, **settings):
     return change
 
 
-def own_network(collection):
+def settings_pipe(collection):
+    """A network whose preprocessing is to be read from a pipe."""
+    network("n.onnx", "")(collection)
+    (collection.parent / "n.json").unlink()
+    fifo(collection.parent / "n.json")
+
+
+def own_network(collection, data=b"\x08\x07" + b"[" * 1000):
     """A fine-tuned network that is none, under the name that its checksum asks for."""
-    data = b"\x08\x07" + b"[" * 1000
     name = f"network-{hashlib.sha256(data).hexdigest()[:16]}.onnx"
     (collection / name).write_bytes(data)
     meta("extractor", name)(collection)
@@ -468,7 +474,11 @@ OTHERS = {
     "network of another type": network("n.onnx", "[]"),
     "network of a huge size": network("n.onnx", '{"size": 1e99, "mean": [0, 0, 0], "std": [1, 1, 1]}'),
     "network that is none": network("n.onnx", '{"size": 8, "mean": [0, 0, 0], "std": [1, 1, 1]}'),
+    "network with its preprocessing in a pipe": settings_pipe,
     "own network that is none": own_network,
+    "own network with endless weights": lambda collection: own_network(
+        collection, b"\x0a\x08location\x12\x09/dev/zero"
+    ),
     "own network is a directory": lambda collection: (
         directory(collection / "network-0123456789abcdef.onnx"),
         meta("extractor", "network-0123456789abcdef.onnx")(collection),
