@@ -465,7 +465,7 @@ OTHERS = {
     "an embedding of a stranger": execute(
         "INSERT INTO embeddings SELECT 1000, vector, NULL, NULL FROM embeddings LIMIT 1"
     ),
-    "a feature of a stranger": execute("INSERT INTO features SELECT 1000, vector, NULL FROM features LIMIT 1"),
+    "a stranger's feature": execute("INSERT INTO features SELECT 1000, vector, NULL FROM features LIMIT 1"),
     "changes that undo each other": execute(
         "UPDATE grade_changes SET undoes = (SELECT max(serial) FROM grade_changes)"
     ),
