@@ -175,7 +175,7 @@ class TestRejectedFits:
         two, four = (write_grades(tmp_path / f"{n}.csv", [f"{i:03d}.png" for i in range(n)]) for n in (2, 4))
         with pytest.raises(InputError, match="1 picture has a grade; an order needs two different grades"):
             fit(pictures, tmp_path / "c", labels=two, features="pixels:2", n_jobs=1)
-        with pytest.raises(CollectionError, match="has no model yet; train it with `ordrank fit"):
+        with pytest.raises(CollectionError, match="has no model yet; grade pictures, then train it with `ordrank fit"):
             rank(tmp_path / "c", ["000.png"])
         assert info(tmp_path / "c").model is None
         fitted = fit(pictures, tmp_path / "c", labels=four, n_jobs=1)

@@ -128,7 +128,7 @@ def test_a_wrong_token_is_asked_for_again(visit, serve, folder):
     server = serve(folder / "Redness", "--token", "right-token-1234")
     page = visit(f"{server.url}/", "?token=wrong")
     page.errors.allow_status(401)
-    expect(page.locator("#token")).to_be_visible()
+    expect(page.locator("#token-value")).to_be_visible()
     expect(page.locator("#token-error")).to_be_visible()
     page.locator("#token-value").fill("right-token-1234")
     page.get_by_role("button", name="Open").click()
