@@ -23,7 +23,7 @@ def check(*arguments):
         assert result.stderr.splitlines()[-1].startswith("ordrank: ")
 
 
-@pytest.mark.parametrize("case", selected(CASES))
+@pytest.mark.parametrize("case", selected(CASES, 0))
 def test_commands_succeed_or_fail_with_a_sentence(case, judged, tmp_path):
     CASES[case](judged)
     draw(60).save(tmp_path / "new.png")
