@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -62,12 +63,23 @@ def plain_errors(on_interrupt: str = "nothing was written", *, all_bad: bool = F
     except BrokenPipeError:
         raise  # the reader of a pipe has closed it; typer exits quietly
     except OSError as error:
+        _discard_unwritten()
         raise _failed(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")) from None
     except MemoryError:
         raise _failed("there is not enough memory for this; nothing that was stored is lost") from None
     except KeyboardInterrupt:
         typer.echo(f"ordrank: interrupted; {on_interrupt}", err=True)
         raise typer.Exit(130) from None
+
+
+def _discard_unwritten() -> None:
+    """Discard output that cannot be written: Python would try it again at its end, and fail in its own words."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
