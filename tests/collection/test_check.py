@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from ordrank import Collection
 from ordrank.cli import app
+from ordrank.collection.check_report import OriginalFiles
 from ordrank.collection.database import DATABASE
-from ordrank.collection.reports import OriginalFiles
 from ordrank.errors import CollectionError
 from tests.collection.conftest import N_PICTURES
 from tests.collection.pictures import draw_files

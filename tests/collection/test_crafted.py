@@ -7,7 +7,8 @@ import pytest
 from ordrank import Collection
 from ordrank.errors import InputError
 from tests.cli.running import run
-from tests.collection.crafted import CASES, limited_time, selected
+from tests.collection.crafted import limited_time, selected
+from tests.collection.crafted_cases import CASES
 from tests.collection.pictures import draw
 
 

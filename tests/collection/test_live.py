@@ -14,7 +14,8 @@ from ordrank import Collection
 from ordrank.collection.access import write_store
 from ordrank.collection.export import COLUMNS
 from ordrank.collection.snapshot import EmbeddingSpace, _principal_axes
-from ordrank.collection.store import ALL_IDS, Store
+from ordrank.collection.store import Store
+from ordrank.collection.store_reader import ALL_IDS
 from ordrank.errors import CollectionError, InputError, UnknownError
 from tests.collection.commands import add, fit, rank, remove
 from tests.collection.pictures import draw, draw_files, rows

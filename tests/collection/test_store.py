@@ -74,7 +74,7 @@ class TestRows:
 
     @pytest.mark.parametrize("rows", [1, 2, 3, 100])
     def test_features_are_read_in_blocks_in_row_order(self, directory, rows, monkeypatch):
-        monkeypatch.setattr("ordrank.collection.store._BLOCK_ROWS", rows)
+        monkeypatch.setattr("ordrank.collection.store_reader._BLOCK_ROWS", rows)
         with write_store(directory) as store:
             insert(store, picture("d", [0.5, -1, 256, np.pi]))
         with read_store(directory) as store:

@@ -11,7 +11,7 @@ from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork  # noqa: E402
 from ordrank.deep.losses import LOSSES  # noqa: E402
 from ordrank.errors import InputError  # noqa: E402
-from tests.deep.test_network import Stop, stop_at  # noqa: E402
+from tests.deep.stopping import Stop, stop_at  # noqa: E402
 from tests.deep.tiny import tiny_networks  # noqa: E402
 
 

@@ -1,11 +1,5 @@
 """OrdinalNetwork on drawn fruit, with a small untrained network of timm's in place of a pretrained one."""
 
-import errno
-import hashlib
-import io
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,41 +12,26 @@ from scipy.spatial.distance import pdist  # noqa: E402
 from sklearn.model_selection import GroupKFold  # noqa: E402
 
 from ordrank._protocols import TrainingFiles, no_progress  # noqa: E402
-from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork, backbones  # noqa: E402
 from ordrank.deep import network as network_module  # noqa: E402
 from ordrank.deep.embedding import extract  # noqa: E402
 from ordrank.deep.images import AUGMENTATIONS, augment  # noqa: E402
 from ordrank.deep.initialization import read_pictures  # noqa: E402
 from ordrank.deep.losses import LOSSES, make_loss  # noqa: E402
-from ordrank.errors import InputError, InsufficientMemoryError  # noqa: E402
+from ordrank.errors import InputError  # noqa: E402
 from ordrank.features import find_extractor  # noqa: E402
 from ordrank.neighbors import target_neighbors  # noqa: E402
+from tests.deep.stopping import Stop, stop_at  # noqa: E402
 from tests.deep.tiny import PREPROCESSING, TINY, tiny_backbone  # noqa: E402
 from tests.features.published import published_weights  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def tiny(monkeypatch):
-    monkeypatch.setattr("ordrank.deep.network.load_backbone", tiny_backbone)
-
-
-@pytest.fixture(scope="module")
-def fruit():
-    fruit = make_fruit(80, size=40)
-    return fruit.images, fruit.grade
-
-
 def tuned_features(network, images):
     """Return the features of the network before its linear map."""
     embedding = network.embedding_
     return extract([(embedding.model.backbone, TINY.head)], images, embedding.preprocessing)[0]
-
-
-class Stop(Exception):  # noqa: N818 - not an error
-    pass
 
 
 class TestFit:
@@ -287,16 +266,6 @@ class TestTime:
         assert limited.losses_ == free.losses_
 
 
-def stop_at(step):
-    """Return a progress callback that raises Stop when this step is done."""
-
-    def stop(stage, done, total):
-        if stage.startswith("training") and done == step:
-            raise Stop
-
-    return stop
-
-
 class TestLength:
     def test_epochs_are_passes_over_the_pictures_within_limits(self, tiny, fruit, monkeypatch):
         monkeypatch.setattr(network_module, "_MIN_STEPS", 2)
@@ -330,241 +299,6 @@ class TestAugmentation:
             for name in AUGMENTATIONS
         }
         assert len(set(losses.values())) == 3
-
-
-class TestResume:
-    def test_continues_to_the_same_network(self, tiny, fruit, tmp_path, monkeypatch):
-        monkeypatch.setattr("ordrank.deep.training._CHECKPOINT_EVERY", 4)
-        folder = tmp_path / "state"
-        whole = OrdinalNetwork(steps=14).fit(*fruit)
-        with pytest.raises(Stop):
-            OrdinalNetwork(steps=14, checkpoints=folder, progress=stop_at(24)).fit(*fruit)
-        assert sorted(file.name for file in folder.iterdir()) == ["network-0.pt", "network-1.pt"]
-        seen = []
-        continued = OrdinalNetwork(
-            steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 56 else None
-        ).fit(*fruit)
-        assert [done for _, done, _ in seen] == list(range(23, 57))  # from the checkpoint after 14 + 8
-        assert continued.losses_ == whole.losses_
-        np.testing.assert_array_equal(continued.transform(fruit[0]), whole.transform(fruit[0]))
-        assert not folder.exists()
-
-    def test_random_layers_continue_as_without_the_interruption(self, fruit, tmp_path, monkeypatch):
-        def with_dropout(name, image_size=None):
-            backbone = tiny_backbone(name)
-            return replace(backbone, module=torch.nn.Sequential(backbone.module, torch.nn.Dropout(0.5)))
-
-        monkeypatch.setattr("ordrank.deep.network.load_backbone", with_dropout)
-        monkeypatch.setattr("ordrank.deep.training._CHECKPOINT_EVERY", 4)
-        options = {"steps": 10, "n_folds": 1}
-        torch.manual_seed(1)
-        whole = OrdinalNetwork(**options).fit(*fruit)
-        torch.manual_seed(2)
-        assert OrdinalNetwork(**options).fit(*fruit).losses_ == whole.losses_
-        with pytest.raises(Stop):
-            OrdinalNetwork(**options, checkpoints=tmp_path, progress=stop_at(7)).fit(*fruit)
-        continued = OrdinalNetwork(**options, checkpoints=tmp_path).fit(*fruit)
-        assert continued.losses_ == whole.losses_
-        np.testing.assert_array_equal(continued.transform(fruit[0]), whole.transform(fruit[0]))
-
-    def test_pictures_are_hashed_once(self, tiny, fruit, tmp_path, monkeypatch):
-        sizes, sha256 = [], hashlib.sha256
-
-        class Counted:
-            def __init__(self, data=b""):
-                self.digest = sha256(data)
-
-            def update(self, data):
-                sizes.append(memoryview(data).nbytes)
-                self.digest.update(data)
-
-            def hexdigest(self):
-                return self.digest.hexdigest()
-
-        monkeypatch.setattr("ordrank.deep.training.hashlib.sha256", Counted)
-        OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
-        assert sizes.count(80 * 3 * PREPROCESSING.side**2) == 1
-
-    def test_a_killed_fit_continues_from_its_checkpoint(self, tiny, fruit, tmp_path):
-        folder = tmp_path / "state"
-        code = f"""
-import os, signal
-from ordrank.datasets import make_fruit
-from ordrank.deep import network, training
-from tests.deep.tiny import tiny_backbone
-network.load_backbone, training._CHECKPOINT_EVERY = tiny_backbone, 4
-def kill(stage, done, total):
-    if stage.startswith("training") and done == 24:
-        os.kill(os.getpid(), signal.SIGKILL)
-fruit = make_fruit(80, size=40)
-network.OrdinalNetwork(steps=14, checkpoints={str(folder)!r}, progress=kill).fit(fruit.images, fruit.grade)
-"""
-        killed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
-        assert killed.returncode == -signal.SIGKILL
-        assert sorted(file.name for file in folder.iterdir()) == ["network-0.pt", "network-1.pt"]
-        seen = []
-        OrdinalNetwork(
-            steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 56 else None
-        ).fit(*fruit)
-        assert len(seen) == 34
-        assert not folder.exists()
-
-    def test_a_checkpoint_of_another_run_is_named(self, tiny, fruit, tmp_path):
-        options = {"checkpoints": tmp_path / "state"}
-        with pytest.raises(Stop):
-            OrdinalNetwork(steps=4, progress=stop_at(6), **options).fit(*fruit)
-        images, grade = fruit
-        for other, y, steps in ((images, grade, 5), (images[::-1], grade, 4), (images, grade[::-1], 4)):
-            with pytest.raises(InputError, match=r"network-0\.pt is the checkpoint of another run"):
-                OrdinalNetwork(steps=steps, **options).fit(other, y)
-
-    def test_other_files_in_the_folder_stay(self, tiny, fruit, tmp_path):
-        (tmp_path / "network-card.md").write_text("mine")
-        OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
-        assert [file.name for file in tmp_path.iterdir()] == ["network-card.md"]
-
-    def test_a_full_disk_is_an_error_of_the_system(self, tiny, fruit, tmp_path, monkeypatch):
-        class FullDisk(io.BytesIO):
-            def write(self, data):
-                raise OSError(errno.ENOSPC, "No space left on device")
-
-        opened = Path.open
-        monkeypatch.setattr(
-            Path, "open", lambda path, mode="r": FullDisk() if "network-0.pt" in path.name else opened(path, mode)
-        )
-        with pytest.raises(OSError, match="No space left on device"):
-            OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
-
-    @pytest.mark.parametrize("content", [b"", b"damaged"])
-    def test_a_damaged_checkpoint_is_named(self, tiny, fruit, tmp_path, content):
-        file = tmp_path / "network-0.pt"
-        file.write_bytes(content)
-        with pytest.raises(InputError, match=r"network-0\.pt cannot be read as a checkpoint.*delete it to begin anew"):
-            OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
-        assert file.read_bytes() == content
-
-
-def failing(error):
-    """Return a function that raises an error."""
-
-    def fail(*args, **options):
-        raise error
-
-    return fail
-
-
-class TestErrors:
-    @pytest.mark.parametrize(
-        ("parameters", "sentence"),
-        [
-            ({"backbone": "alexnet"}, "there is no backbone 'alexnet'; there are efficientnet-lite0"),
-            ({"loss": "hinge"}, "loss must be one of 'cmds'"),
-            ({"locality": -1}, "locality must be a number at least 0"),
-            ({"augmentation": "wild"}, "augmentation must be one of 'none'"),
-            ({"epochs": 0}, "epochs must be a number above 0"),
-            ({"mu": -1}, "mu must be a number at least 0"),
-            ({"steps": 0}, "steps must be an integer of at least 1"),
-            ({"n_folds": 0}, "n_folds must be an integer of at least 1"),
-            ({"minutes": 0}, "minutes must be a number above 0"),
-            ({"batch_size": 1}, "batch_size must be an integer of at least 2"),
-            ({"image_size": 8}, "image_size must be an integer of at least 32"),
-            ({"device": "tpu"}, "device must be one of"),
-        ],
-    )
-    def test_parameters(self, fruit, parameters, sentence):
-        with pytest.raises(InputError, match=sentence):
-            OrdinalNetwork(**parameters).fit(*fruit)
-
-    def test_labels(self, tiny, fruit):
-        images, _ = fruit
-        with pytest.raises(InputError, match="same label"):
-            OrdinalNetwork().fit(images[:10], [1] * 10)
-        with pytest.raises(InputError, match="0 graded images are too few to train a network"):
-            OrdinalNetwork().fit([], [])
-        with pytest.raises(InputError, match="1 graded image is too few to train a network"):
-            OrdinalNetwork().fit(images[:1], [1])
-        with pytest.raises(InputError, match="3 graded images are too few to train a network"):
-            OrdinalNetwork().fit(images[:3], [1, 2, 3])
-        with pytest.raises(InputError, match="without one fold the images left have a single label"):
-            OrdinalNetwork().fit(images[:10], [1] * 9 + [2])
-        with pytest.raises(InputError, match="3 folds need at least as many groups; there are 2"):
-            OrdinalNetwork().fit(images[:10], [1, 2] * 5, [1, 2] * 5)
-        with pytest.raises(InputError, match="there are 4 images and 3 labels"):
-            OrdinalNetwork().fit(images[:4], [1, 2, 3])
-        with pytest.raises(InputError, match="missing or infinite"):
-            OrdinalNetwork().fit(images[:3], [1, 2, np.nan])
-
-    def test_images(self, tiny, fruit, tmp_path):
-        (tmp_path / "damaged.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-        for image, sentence in {
-            tmp_path / "none.png": r"none\.png cannot be read: no such file",
-            tmp_path / "damaged.png": r"damaged\.png is cut off",
-        }.items():
-            with pytest.raises(InputError, match=sentence):
-                OrdinalNetwork().fit([*fruit[0][:9], image], [1, 2] * 5)
-        with pytest.raises(InputError, match=r"image 70 must be a file, or uint8 .*; it is float64 of shape \(4, 4\)"):
-            OrdinalNetwork().fit([*fruit[0][:70], np.zeros((4, 4))], np.arange(71) % 2)
-
-    def test_diverging_training_is_named(self, tiny, fruit):
-        with pytest.raises(InputError, match="training diverged before step"):
-            OrdinalNetwork(steps=20, backbone_rate=1e30, head_rate=1e30).fit(*fruit)
-
-    @pytest.mark.parametrize(
-        "error",
-        [
-            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
-            RuntimeError("CUDA error: out of memory"),
-            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-            RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"),
-            MemoryError(),
-        ],
-        ids=str,
-    )
-    def test_too_little_memory_is_named(self, tiny, fruit, monkeypatch, error):
-        monkeypatch.setattr("ordrank.deep.training._loss", failing(error))
-        with pytest.raises(InsufficientMemoryError, match=r"memory of this machine.*choose a smaller image size"):
-            OrdinalNetwork(steps=2).fit(*fruit)
-
-    @pytest.mark.parametrize(
-        "function",
-        [
-            "ordrank.deep.network.load_backbone",
-            "ordrank.deep.initialization.forward",
-            "ordrank.deep.training.copy.deepcopy",
-            "ordrank.deep.network.held_out_outputs",
-            "ordrank.deep.network.relative_weight",
-            "ordrank.deep.network.OrdinalRanker.fit",
-        ],
-    )
-    def test_too_little_memory_is_named_in_every_part_of_a_fit(self, tiny, fruit, monkeypatch, function):
-        monkeypatch.setattr(function, failing(MemoryError()))
-        with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
-            OrdinalNetwork(steps=2).fit(*fruit)
-
-    def test_too_little_memory_for_a_batch_is_named_before_pictures_are_read(self, tiny, fruit, monkeypatch):
-        monkeypatch.setattr("ordrank.deep.training._loss", failing(MemoryError()))
-        monkeypatch.setattr("ordrank.deep.network.read_pictures", failing(AssertionError("read")))
-        with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
-            OrdinalNetwork(steps=2).fit(*fruit)
-
-    def test_too_little_memory_for_new_pictures_is_named(self, tiny, fruit, monkeypatch):
-        network = OrdinalNetwork(steps=2).fit(*fruit)
-        monkeypatch.setattr("ordrank.deep.embedding.forward", failing(MemoryError()))
-        for method in (network.transform, network.predict, network.predict_from_outputs):
-            with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
-                method(fruit[0])
-
-    def test_a_checkpoint_that_does_not_fit_into_memory_is_not_called_damaged(self, tiny, fruit, monkeypatch, tmp_path):
-        with pytest.raises(Stop):
-            OrdinalNetwork(steps=2, checkpoints=tmp_path, progress=stop_at(3)).fit(*fruit)
-        monkeypatch.setattr("torch.load", failing(MemoryError()))
-        with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
-            OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
-
-    def test_other_errors_of_pytorch_are_passed_on(self, tiny, fruit, monkeypatch):
-        monkeypatch.setattr("ordrank.deep.training._loss", failing(RuntimeError("CUDA error: illegal address")))
-        with pytest.raises(RuntimeError, match="illegal address"):
-            OrdinalNetwork(steps=2).fit(*fruit)
 
 
 def assert_same_outputs(network, tmp_path, images):

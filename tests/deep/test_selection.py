@@ -11,16 +11,12 @@ from ordrank.datasets import make_fruit  # noqa: E402
 from ordrank.deep import OrdinalNetwork  # noqa: E402
 from ordrank.deep.selection import CANDIDATES, list_candidates  # noqa: E402
 from ordrank.errors import InputError  # noqa: E402
-from tests.deep.test_network import Stop  # noqa: E402
-from tests.deep.tiny import tiny_backbone  # noqa: E402
+from tests.deep.stopping import Stop  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("tiny")
 
 QUICK = {"n_folds": 1, "steps": 3}
 LOSSES = {"loss": ["regression", "coral"]}
-
-
-@pytest.fixture(autouse=True)
-def tiny(monkeypatch):
-    monkeypatch.setattr("ordrank.deep.network.load_backbone", tiny_backbone)
 
 
 @pytest.fixture(scope="module")

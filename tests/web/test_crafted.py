@@ -7,7 +7,8 @@ import pytest
 from ordrank.errors import InputError
 from tests.collection.conftest import _judged_once as _judged_once
 from tests.collection.conftest import judged as judged
-from tests.collection.crafted import CASES, limited_time, selected
+from tests.collection.crafted import limited_time, selected
+from tests.collection.crafted_cases import CASES
 from tests.collection.pictures import draw
 from tests.web.conftest import API, client_of
 from tests.web.requests import png, send, set_grade, train_again

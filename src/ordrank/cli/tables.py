@@ -11,9 +11,9 @@ from rich.text import Text
 
 from ordrank._format import format_duration, format_number, format_percent, pluralize
 from ordrank.cli.screen import NARROW, Screen
+from ordrank.collection.check_report import CheckReport
 from ordrank.collection.reports import (
     FEW_GRADED,
-    CheckReport,
     DoctorReport,
     Evaluation,
     FeatureChoice,

@@ -10,6 +10,7 @@ from pathlib import Path
 from ordrank._format import pluralize
 from ordrank._protocols import Progress
 from ordrank.collection import checksums
+from ordrank.collection.check_report import CheckReport, Damage, OriginalFiles
 from ordrank.collection.checksums import Table
 from ordrank.collection.database import (
     DATABASE,
@@ -22,7 +23,6 @@ from ordrank.collection.database import (
 from ordrank.collection.model_file import current_model
 from ordrank.collection.network_file import check_network, is_network_name
 from ordrank.collection.originals import read_unchanged
-from ordrank.collection.reports import CheckReport, Damage, OriginalFiles
 from ordrank.collection.store import Store
 from ordrank.collection.types import ImageRow
 from ordrank.errors import CollectionError, UnreadablePictureError

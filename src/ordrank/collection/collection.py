@@ -16,6 +16,7 @@ from ordrank._protocols import Progress, TrainingFiles, no_progress
 from ordrank.collection import html_report, reports
 from ordrank.collection.access import read_store
 from ordrank.collection.browsing import list_pictures
+from ordrank.collection.check_report import CheckReport
 from ordrank.collection.database import check_exists, is_collection
 from ordrank.collection.doctor import Doctor
 from ordrank.collection.info import describe_collection
@@ -419,7 +420,7 @@ class Collection:
         """Look for grades that are probably wrong, near copies, and pictures unlike the others; nothing is changed."""
         return self._doctor.report(progress)
 
-    def check(self, *, progress: Progress = no_progress) -> reports.CheckReport:
+    def check(self, *, progress: Progress = no_progress) -> CheckReport:
         """Verify the database, each row of it, the model and network, and the files of pictures; nothing is changed.
 
         Raise CollectionError if the database is damaged so that it cannot be opened.

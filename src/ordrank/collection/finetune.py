@@ -34,7 +34,8 @@ from ordrank.collection.network_file import (
 from ordrank.collection.originals import read_unchanged
 from ordrank.collection.reports import FinetuneReport, FitReport, ImportReport
 from ordrank.collection.search import Groups
-from ordrank.collection.store import FINETUNED, Store
+from ordrank.collection.store import Store
+from ordrank.collection.store_reader import FINETUNED
 from ordrank.collection.train import fit_ranker, held_out_errors, project
 from ordrank.collection.types import BadPicture, ImageRow
 from ordrank.collection.writer_lock import LOCK_FILES, writer_lock

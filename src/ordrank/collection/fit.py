@@ -35,7 +35,8 @@ from ordrank.collection.ingest.labels import Labels, LabelsLike
 from ordrank.collection.ingest.reading import read_pictures
 from ordrank.collection.projection import MAX_FEATURES
 from ordrank.collection.reports import FeatureChoice, FitReport, ImportReport, advice_for, is_poor, verdict
-from ordrank.collection.store import BALANCED, FITTED, Store
+from ordrank.collection.store import Store
+from ordrank.collection.store_reader import BALANCED, FITTED
 from ordrank.collection.types import FileStamp, Header
 from ordrank.errors import BadPicturesError, CollectionError, InputError
 from ordrank.features.registry import find_extractor

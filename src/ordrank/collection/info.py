@@ -13,7 +13,7 @@ from ordrank.collection.model_file import current_model
 from ordrank.collection.network_file import is_network_name
 from ordrank.collection.reports import GradeCount, Info
 from ordrank.collection.snapshot import Snapshot, inode_of
-from ordrank.collection.store import FITTED
+from ordrank.collection.store_reader import FITTED
 from ordrank.metrics import nearest_label
 
 

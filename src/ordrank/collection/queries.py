@@ -55,33 +55,30 @@ class QueryReader:
         progress: Progress,
     ) -> list[RankResult]:
         """Rank the collection for queries, in memory or on a Dask cluster; see :meth:`Collection.rank_all`."""
-        arguments = (queries, request, scheduler, workers, n_jobs, progress)
-        try:
-            return self._rank(*arguments)
-        except UnknownError:  # if not a query itself, one of the nearest pictures was removed meanwhile
-            return self._rank(*arguments)
 
-    def _rank(
-        self,
-        queries: Sequence[Query],
-        request: RankRequest,
-        scheduler: str | None,
-        workers: int | None,
-        n_jobs: int,
-        progress: Progress,
-    ) -> list[RankResult]:
+        def rank_once() -> list[RankResult]:
+            snapshot, searching = self._searching(scheduler, workers)
+            snapshot.grade_range(request)  # fail before decoding, and before a cluster is started
+            embedded = self.embed(snapshot, queries, n_jobs=n_jobs, progress=progress)
+            with searching as searcher:
+                return searcher.rank(embedded, request, self._read_features)
+
+        try:
+            return rank_once()
+        except UnknownError:  # if not a query itself, one of the nearest pictures was removed meanwhile
+            return rank_once()
+
+    def _searching(
+        self, scheduler: str | None, workers: int | None
+    ) -> tuple[Snapshot, AbstractContextManager[Searcher]]:
+        """Return a snapshot, and its searcher in memory or on a Dask cluster."""
         if scheduler is None and workers is None:
             snapshot = self._live.current()
-            searching: AbstractContextManager[Searcher] = nullcontext(snapshot.searcher)
-        else:
-            from ordrank.collection.dask import cluster_searcher
+            return snapshot, nullcontext(snapshot.searcher)
+        from ordrank.collection.dask import cluster_searcher
 
-            snapshot = take_snapshot(self._directory, load_vectors=False)
-            searching = cluster_searcher(self._directory, snapshot, scheduler, workers)
-        snapshot.grade_range(request)  # fail before decoding, and before a cluster is started
-        embedded = self.embed(snapshot, queries, n_jobs=n_jobs, progress=progress)
-        with searching as searcher:
-            return searcher.rank(embedded, request, self._read_features)
+        snapshot = take_snapshot(self._directory, load_vectors=False)
+        return snapshot, cluster_searcher(self._directory, snapshot, scheduler, workers)
 
     def embeddings(self, queries: Sequence[Query]) -> NDArray[np.float32]:
         """Return the embeddings (q, s + d) of queries; see :meth:`Collection.embed`."""

@@ -19,7 +19,8 @@ from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import DATABASE, check_exists, float_table
 from ordrank.collection.model_file import Model, current_model
 from ordrank.collection.search import NO_GRADES, Groups, Searcher
-from ordrank.collection.store import ALL_IDS, Store
+from ordrank.collection.store import Store
+from ordrank.collection.store_reader import ALL_IDS
 from ordrank.collection.types import Header, Picture, Points, RankRequest
 from ordrank.errors import CollectionError, InputError, UnknownError
 from ordrank.metrics import nearest_label

@@ -26,8 +26,7 @@ _NO_GPU = (
 
 def import_onnxruntime(user: str, extra: str) -> Any:
     """Return the module; raise InputError that says what needs it if it is missing."""
-    # From 1.29 on it writes a device identifier and reports networks and hardware to Microsoft unless told not to
-    # before it is imported.
+    # Since 1.29 it sends telemetry unless this variable is set before it is imported.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         return import_module("onnxruntime")

@@ -25,7 +25,7 @@ class BodyLimitMiddleware:
     """Ends the request whose body has been arriving longest if those of all requests take too much memory.
 
     Slow uploads are the ones that end, so that others go on; if all bodies have arrived and wait to be handled, the new
-    request ends. Clients are told to try again.
+    request ends. The response asks to try again.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int = MAX_BODY_BYTES) -> None:

@@ -34,7 +34,7 @@ class LimitedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     max_unsent_bytes = MAX_UNSENT_BYTES
 
     def connection_made(self, transport: Any) -> None:
-        """Start the timers; make room if there are too many connections."""
+        """Start the timers; close another connection if there are too many."""
         super().connection_made(transport)
         self._has_data = False
         self._head_timer: asyncio.TimerHandle | None = self._start_head_timer()
@@ -55,7 +55,7 @@ class LimitedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._head_timer = self._start_head_timer()
 
     def pause_writing(self) -> None:
-        """Wait until the client has read; make room if too much waits."""
+        """Wait until the client has read; close a connection if too many bytes wait."""
         super().pause_writing()
         if sum(connection.unsent_bytes for connection in self.connections) > self.max_unsent_bytes:
             _close_one(connection for connection in self.connections if connection.unsent_bytes)

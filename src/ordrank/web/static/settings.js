@@ -21,7 +21,7 @@ export function remember(key, value) {
     else localStorage.setItem(`ordrank ${key}`, JSON.stringify(value));
     return true;
   } catch {
-    unkept.set(key, value); // no storage, or no room
+    unkept.set(key, value); // there is no storage, or it is full
     return false;
   }
 }

@@ -19,7 +19,7 @@
 /** The views that are neither a ranking nor the whole collection. */
 const MODES = ["grade", "compare", "check", "graders", "quality"];
 
-/** Those that have no room for the side panel. */
+/** Views without the side panel. */
 const WITHOUT_PANEL = ["grade", "compare", "quality"];
 
 /** What pictures can be sorted by, instead of grades. */
