@@ -77,6 +77,7 @@ def test_a_map_solved_in_blocks_equals_the_one_solved_at_once(kind, others, nu):
     np.testing.assert_allclose(*distances, rtol=1e-6, atol=1e-9)
     assert other.problem.scatter == pytest.approx(one.problem.scatter)
     assert design.scatter(nu) == pytest.approx(one.problem.scatter)
+    np.testing.assert_allclose(design.problem(nu).at(0.01).coefficients(), one.coefficients(), rtol=1e-6, atol=1e-9)
     at_once, in_blocks = closed_form(one), closed_form(other)
     assert in_blocks.value == pytest.approx(at_once.value)
     assert in_blocks.history[0] == pytest.approx(at_once.history[0])
@@ -230,3 +231,39 @@ def test_transform_in_blocks_equals_transform_at_once(monkeypatch):
             patch.setattr(moments, "BLOCK_ELEMENTS", 50)
             patch.setattr(moments, "MIN_ROWS", 7)
             np.testing.assert_allclose(metric.transform(X), at_once, atol=1e-9)
+
+
+# --- queries --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def indexed(monkeypatch):
+    monkeypatch.setattr("ordrank.estimators.ranker._INDEXED_SAMPLES", 15_000)
+
+
+def test_a_query_does_not_copy_the_training_samples(indexed):
+    X, y = noisy(20_000, 32)
+    ranker = OrdinalRanker("passthrough", n_neighbors=5, weights="uniform").fit(X, y)
+    ranker.predict(X[:1])
+    tracemalloc.start()
+    ranker.predict(X[:1] + 0.01)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * X.nbytes
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_nearest_of_many_samples_are_exact_with_ties_by_index(indexed, dtype):
+    X, y = noisy(15_000, 6, dtype)
+    X = np.round(2 * X)  # many equal distances and duplicates
+    ranker = OrdinalRanker("passthrough", n_neighbors=5, weights="uniform").fit(X, y)
+    queries = np.vstack([X[:20], X[:20] + 0.5]).astype(dtype)
+    grades = ranker.predict(queries)
+    for within_grade in (False, True):
+        ranking = ranker.rank(queries, k=30, within_grade=within_grade)
+        for row, query in enumerate(queries):
+            distances = np.sqrt(((X.astype(float) - query) ** 2).sum(axis=1))
+            distances[within_grade & (y != grades[row])] = np.inf
+            expected = np.argsort(distances, kind="stable")[:30]
+            np.testing.assert_array_equal(ranking.indices[row], expected)
+            np.testing.assert_allclose(ranking.distances[row], distances[expected])

@@ -80,6 +80,14 @@ def test_equals_brute_force_in_float64(seed, n, width, kind, offset, dtype, shar
         assert_exact(vectors, queries, int(rng.integers(1, n + 3)), int(rng.integers(0, width + 1)), allowed)
 
 
+@pytest.mark.parametrize("n_queries", [1, 2, 3, 60, 400])
+@pytest.mark.parametrize("n_vectors", [5, 4096, 9001])
+def test_products_in_blocks_equal_the_product(n_vectors, n_queries):
+    rng = np.random.default_rng(0)
+    queries, vectors = (rng.integers(-9, 9, size=(rows, 50)).astype(np.float32) for rows in (n_queries, n_vectors))
+    np.testing.assert_array_equal(_leaf_search._multiply(queries, vectors), vectors @ queries.T)
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e4, 1e6])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_exact_on_many_rows_with_a_large_common_offset(offset, dtype):

@@ -125,7 +125,8 @@ class Defaults:
     # change in the conditions of defaults.json, which are smaller.
     kernels_with_graph: int = 3
     max_unlabeled: int = 4000
-    # Up to this many samples BLAS threads wait for each other longer than they compute.
+    # With a graph or a local term, up to this many samples BLAS threads wait for each other longer than they compute;
+    # without, always.
     single_thread_samples: int = 1000
 
 

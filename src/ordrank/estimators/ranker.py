@@ -6,7 +6,7 @@ import os
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
@@ -28,7 +28,10 @@ from ordrank.estimators._validation import (
 )
 from ordrank.estimators.ordinal_metric import OrdinalMetric
 from ordrank.metrics import nearest_label
+from ordrank.neighbors.index import ExactIndex
 
+# Of fewer training samples all are compared with a batch of queries as fast as an index finds the nearest.
+_INDEXED_SAMPLES = 50_000
 _LENIENT: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
 
 
@@ -71,7 +74,7 @@ class OrdinalRanker(BaseEstimator):
         The weights of the distribution, its threshold model and the scores of held-out samples; frozen.
     embedding_ : ndarray of shape (n, s)
         Training samples in the space of the metric; a tensor on the device of X if X was one. Neighbours are searched
-        on that device.
+        on that device; an array with 50,000 rows or more is indexed once, so it must not change.
     n_features_in_ : int
         Number of features; ``feature_names_in_`` if X had names.
 
@@ -150,8 +153,10 @@ class OrdinalRanker(BaseEstimator):
         distribution, held_out = learn_distribution(
             metric, embedding, samples, labels, options, unlabeled=unlabeled, groups=numbers
         )
+        is_indexed = len(embedding) >= _INDEXED_SAMPLES and not is_tensor(embedding)
+        index = ExactIndex(embedding, distribution.n_order) if is_indexed else None
         validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and feature_names_in_
-        self.metric_, self.embedding_ = metric, embedding
+        self.metric_, self.embedding_, self._index = metric, embedding, index
         self._labels, self.classes_ = labels, labels.decode(labels.distinct)
         self.n_neighbors_, self.weights_ = distribution.n_neighbors, distribution.weights
         self.grade_distribution_, self.loo_proba_ = distribution, held_out.proba
@@ -334,11 +339,14 @@ class OrdinalRanker(BaseEstimator):
         """Return names, or numbers as an array or tensor like X."""
         return convert_like(values, X) if self._labels.names is None else self._labels.decode(values)
 
-    def _nearest(self, queries: Array, k: int, members: IntArray | None = None) -> tuple[IntArray, FloatArray]:
-        """Return the nearest training samples of each query, or the nearest ``members``, and their distances."""
+    def _nearest(self, queries: Array, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[IntArray, FloatArray]:
+        """Return the k nearest training samples of each query, or of those ``allowed`` (n,), and their distances."""
+        if self._index is not None:
+            return self._index.nearest(queries, k, allowed=allowed)
         points = self.embedding_
-        if members is None:
+        if allowed is None:
             return nearest_on_host(points, queries, k)
+        members = np.flatnonzero(allowed)
         indices, distances = nearest_on_host(points[backend_of(points).indices(members, points)], queries, k)
         return members[indices], distances
 
@@ -358,8 +366,8 @@ class OrdinalRanker(BaseEstimator):
         indices = np.full((len(queries), k), -1, dtype=np.int64)
         distances = np.full((len(queries), k), np.inf)
         for label in np.unique(nearest):
-            rows, members = np.flatnonzero(nearest == label), np.flatnonzero(self._labels.index == label)
-            found, of_label = min(k, len(members)), queries[backend_of(queries).indices(rows, queries)]
+            rows, members = np.flatnonzero(nearest == label), self._labels.index == label
+            found, of_label = min(k, int(members.sum())), queries[backend_of(queries).indices(rows, queries)]
             indices[rows, :found], distances[rows, :found] = self._nearest(of_label, found, members)
         return indices, distances
 

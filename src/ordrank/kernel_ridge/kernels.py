@@ -81,9 +81,8 @@ class KernelMap:
         self.sharpness, self.linear_weight = sharpness, linear_weight
         self.landmarks: Array = self.rescaling(landmarks)
         gram = kernel(self.landmarks, self.landmarks, sharpness, linear_weight)
-        root, identity = _cholesky(gram), np.eye(len(gram))
         # A product with the inverse runs on all cores, a triangular solve does not.
-        self._inverse: Array = scipy.linalg.solve_triangular(root, identity, lower=True, check_finite=False)
+        self._inverse: Array = scipy.linalg.lapack.dtrtri(_cholesky(gram), lower=True)[0]
 
     def features(self, X: Array) -> Array:
         """Return features (n, m) of samples (n, d)."""

@@ -132,11 +132,13 @@ def combine_moments(*parts: Moments) -> Moments:
 
 def _combine(a: Moments, b: Moments) -> Moments:
     total, delta = a.total + b.total, b.mean - a.mean
+    gram = a.gram + b.gram
+    gram += np.outer((a.total * b.total / total) * delta, delta)
     return Moments(
         a.n_samples + b.n_samples,
         total,
         a.mean + (b.total / total) * delta,
-        a.gram + b.gram + (a.total * b.total / total) * np.outer(delta, delta),
+        gram,
         a.cross + b.cross,
         a.target_square + b.target_square,
     )

@@ -151,10 +151,12 @@ class RidgeFit(ABC):
     def smoother_factors(self, dtype: DTypeLike) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
         """Return A and B, each (n, r + 1), with S = BAᵀ; the last column is the intercept's."""
         problem, (G, H) = self.problem, self._half_factors()
-        ones = np.full((len(problem.Y), 1), problem.total**-0.5)
-        A = np.hstack([G * problem.root[:, None], ones * problem.weights[:, None]])
-        B = np.hstack([H / problem.root[:, None], ones])
-        return A.astype(dtype), B.astype(dtype)
+        A, B = (np.empty((len(half), half.shape[1] + 1), dtype) for half in (G, H))
+        np.multiply(G, problem.root[:, None], out=A[:, :-1], casting="same_kind")
+        np.divide(H, problem.root[:, None], out=B[:, :-1], casting="same_kind")
+        B[:, -1] = problem.total**-0.5
+        A[:, -1] = problem.weights * problem.total**-0.5
+        return A, B
 
 
 @dataclass(frozen=True)

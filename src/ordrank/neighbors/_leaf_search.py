@@ -24,8 +24,9 @@ MANY_CANDIDATES = 8
 _MANY_SHARE = 1 / 16
 # Relative error of a squared distance in float64, generously.
 DOUBLE_ERROR = 1e-12
-# Elements of a product up to which a single query stays on one core.
-_SMALL_PRODUCT = 8192
+# Multiplications up to which OpenBLAS stays on one core, and rows below which such a block is inefficient.
+_ONE_CORE = 2**18
+_MIN_ROWS = 8
 # Elements of one product, so that it is still cached when it is compared.
 _PRODUCT_ELEMENTS = 2_000_000
 # Rows that estimate centres and spreads.
@@ -202,7 +203,7 @@ class LeafSearch:
         """Measure candidates in float64 and keep the k best."""
         if len(query) == 0:
             return
-        exact = direct_squared_distances(self.queries, self._vectors, query, self._rows[position], self._block_elements)
+        exact = direct_squared_distances(self.queries, self._vectors, query, self._rows[position])
         changed = np.unique(query)
         squared = np.concatenate((self.squared[changed].reshape(-1), exact))
         found = np.concatenate((self.found[changed].reshape(-1), self._ids[position]))
@@ -219,11 +220,23 @@ class LeafSearch:
 
 
 def _multiply(queries: NDArray[np.float32], packed: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return products (m, q) of vectors (m, s + d + 1) and queries (q, s + d + 1)."""
-    if len(queries) * len(packed) <= _SMALL_PRODUCT and len(queries) <= 2:
-        # Waking the threads of BLAS would cost more than the product, far more on busy cores.
+    """Return products (m, q) of vectors (m, s + d + 1) and queries (q, s + d + 1).
+
+    Waking the threads of BLAS would cost more than most of these products, far more on busy cores: those of few queries
+    are computed in blocks of rows so small that BLAS stays on one core.
+    """
+    (n_queries, width), n_vectors = queries.shape, len(packed)
+    if n_queries <= 2:
         return np.asarray(np.vecdot(packed[:, None], queries[None]))
-    return packed @ queries.T
+    rows = _ONE_CORE // (n_queries * width)
+    if rows < _MIN_ROWS:
+        return packed @ queries.T
+    products = np.empty((n_vectors, n_queries), dtype=np.float32)
+    whole = n_vectors - n_vectors % rows
+    blocks, block_products = packed[:whole].reshape(-1, rows, width), products[:whole].reshape(-1, rows, n_queries)
+    np.matmul(blocks, queries.T, out=block_products)
+    np.matmul(packed[whole:], queries.T, out=products[whole:])
+    return products
 
 
 def _rounded_down(values: FloatArray) -> NDArray[np.float32]:

@@ -32,6 +32,8 @@ _MAX_NORM = 128.0
 # Columns that split a squared norm into low-precision terms; three float16 terms hold all digits of a float32.
 _TERMS = 3
 _ALIGNED = 8
+# Elements of the differences of pairs: they fit a core's own cache.
+_CACHED_ELEMENTS = 100_000
 
 
 def k_nearest(
@@ -228,17 +230,14 @@ class _BlockSearch:
 
 
 def direct_squared_distances(
-    queries: NDArray[np.floating],
-    points: NDArray[np.floating],
-    query: IntArray,
-    candidate: IntArray,
-    block_elements: int,
+    queries: FloatArray, points: NDArray[np.floating], query: IntArray, candidate: IntArray
 ) -> FloatArray:
     """Return ‖q - p‖² of pairs (query, candidate) in float64, block by block."""
     squared = np.empty(len(query))
-    pairs_per_block = max(1, block_elements // points.shape[1])
+    pairs_per_block = max(1, _CACHED_ELEMENTS // points.shape[1])
     for start in range(0, len(query), pairs_per_block):
         part = slice(start, start + pairs_per_block)
-        difference = np.subtract(queries[query[part]], points[candidate[part]], dtype=np.float64)
+        difference = queries.take(query[part], axis=0)
+        difference -= points.take(candidate[part], axis=0)
         squared[part] = np.einsum("ij,ij->i", difference, difference)
     return squared

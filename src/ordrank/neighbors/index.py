@@ -130,9 +130,12 @@ class ExactIndex:
         k = min(k, selection.size)
         if k == 0 or len(queries) == 0:
             return indices, distances
-        if self._are_few(selection.size):
+        # Leaves only cost if the first round would visit them all.
+        all_visited = selection.size <= MANY_CANDIDATES * k and self._vectors.size <= _BLOCK_ELEMENTS
+        if self._are_few(selection.size) or all_visited:
             rows = np.arange(len(self)) if selection.allowed is None else np.flatnonzero(selection.allowed)
-            nearest, distances[:, :k] = k_nearest(self._vectors[rows].astype(np.float64), queries, k)
+            vectors = self._vectors if selection.allowed is None else self._vectors[rows]
+            nearest, distances[:, :k] = k_nearest(vectors, queries, k)
             indices[:, :k] = rows[nearest]
             return indices, distances
         block_rows = max(1, _BLOCK_ELEMENTS // max(len(selection.counts), 4 * k))

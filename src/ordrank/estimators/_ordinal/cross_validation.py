@@ -93,7 +93,7 @@ class LeaveOneOutKNN:
 
     def errors(self, maps: Sequence[LooDistances]) -> list[FloatArray]:
         """Return absolute errors (q,) in each ordinal map, with the default λ and the k of lowest MAE."""
-        distances = [one(self._dtype) for one in maps]
+        distances = list(self._pool.map(lambda one: one(self._dtype), maps))
 
         def squared(block: _Block) -> NDArray[np.floating]:
             stacked = np.empty((len(distances), *block.appearance.shape), dtype=self._dtype)

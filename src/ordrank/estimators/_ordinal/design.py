@@ -12,7 +12,15 @@ from ordrank._protocols import Array, FloatArray, IntArray
 from ordrank.backend import backend_of, convert_like
 from ordrank.estimators._defaults import Defaults
 from ordrank.estimators._ordinal.training_data import SelectionSubset, TrainingData
-from ordrank.kernel_ridge import DiscriminantRescaling, GramRidge, KernelMap, LinearMap, RidgePath, row_blocks
+from ordrank.kernel_ridge import (
+    DiscriminantRescaling,
+    GramRidge,
+    KernelMap,
+    LinearMap,
+    RidgePath,
+    moments_of,
+    row_blocks,
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,17 @@ class DesignMatrix:
         """Return the ridge path of the subset for a graph weight ν."""
         subset = self._subset
         return RidgePath(self._features * self._scales(nu), subset.Y, subset.weights, groups=subset.groups)
+
+    def problem(self, nu: float) -> RidgePath | GramRidge:
+        """Return the ridge problem of the subset, to be solved for one α.
+
+        That needs no eigendecomposition, which takes many times as long, unless there are groups.
+        """
+        subset, features = self._subset, self._features * self._scales(nu)
+        if subset.groups is not None or features.shape[1] > len(features):
+            return self.path(nu)
+        moments = moments_of([(features, subset.Y, subset.weights)], features.mean(axis=0))
+        return GramRidge(features, subset.Y, subset.weights, moments)
 
     def gram_ridge(self, data: TrainingData, rows: IntArray, nu: float) -> GramRidge:
         """Return the ridge problem of all samples, of which ``rows`` are the subset: one pass, no features are kept.

@@ -92,7 +92,9 @@ def fit_embedding(
     with blas_threads(1):
         candidates, weights = _select(subset, labels, options, rng, defaults)
     linear_of_few = len(rows) == len(data) and list(weights)[-1].sharpness is None
-    single = linear_of_few or len(subset.X) <= defaults.single_thread_samples
+    # Without graph and local term no matrix is larger than the subset, and sums over all samples run in threads.
+    small = subset.laplacian is None and options.local.mu == 0
+    single = small or linear_of_few or len(subset.X) <= defaults.single_thread_samples
     with blas_threads(1 if single else None):
         embedding, hyperparameters, fits, result = _solve(weights, subset, data, rows, options, rng, defaults)
     with blas_threads(1):  # cross-validation runs in threads
@@ -196,7 +198,7 @@ def _solve(
     fits: list[RidgeFit] = []
     for selected in weights:
         design = DesignMatrix(subset, feature_map(subset.X, landmarks, selected.sharpness, defaults))
-        problem = design.path(selected.nu) if everything else design.gram_ridge(data, rows, selected.nu)
+        problem = design.problem(selected.nu) if everything else design.gram_ridge(data, rows, selected.nu)
         hyperparameters = selected
         if not everything and is_auto(options.alpha):
             # The noise does not depend on n, so the ridge ρ of the subset suits all samples: α is smaller.
@@ -209,7 +211,7 @@ def _solve(
         if selected.sharpness is not None and not rescaling.is_identity:
             # Every label shaped the rescaling, so leave-one-out fits must not use it; only the map does.
             design = DesignMatrix(subset, feature_map(subset.X, landmarks, selected.sharpness, defaults, rescaling))
-            fit = design.path(selected.nu).at(selected.alpha)
+            fit = design.problem(selected.nu).at(selected.alpha)
         if options.local.mu > 0:  # of one candidate only
             result = data.solve_with_local_term(fit, design, selected.nu, options.local)
             B = unflatten(result.x, fit.problem.Y.shape[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from joblib import cpu_count
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from ordrank._protocols import Array, FloatArray, IntArray
 from ordrank.backend import backend_of, convert_like, is_tensor
 from ordrank.estimators._ordinal.embedding import normalize
 from ordrank.estimators._ordinal.solve import LocalTermOptions, minimize_with_local_term
+from ordrank.estimators._threads import blas_threads
 from ordrank.kernel_ridge import (
     KernelMap,
     LinearMap,
@@ -154,26 +154,14 @@ class InMemoryData:
         return normalized_moments(self.raw_moments or self._raw_moments(self.mean), self.mean, self.scale)
 
     def feature_moments(self, feature_map: LinearMap | KernelMap, center: FloatArray) -> Moments:
-        moved, positions = feature_map.to_device_of(self.X), convert_like(self.positions, self.X)
-        point, blocks = convert_like(center, self.X), list(self._blocks(len(center)))
-
-        def moments_of_blocks(part: Sequence[slice]) -> Moments:
-            features = ((moved.features(self.normalized(rows)), rows) for rows in part)
-            return moments_of(((f, positions[self.index[rows]], self.weights[rows]) for f, rows in features), point)
-
-        if is_tensor(self.X):
-            return moments_of_blocks(blocks)
-        # Half of the work is elementwise and runs in one thread: so one BLAS thread for each of ours.
-        n_threads = min(cpu_count(), MAX_THREADS, len(blocks))
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
-            parts = pool.map(moments_of_blocks, [blocks[start::n_threads] for start in range(n_threads)])
-            return combine_moments(*parts)
+        moved = feature_map.to_device_of(self.X)
+        return self._moments_of(lambda rows: moved.features(self.normalized(rows)), center)
 
     def solve_with_local_term(
         self, fit: RidgeFit, design: DesignMatrix, nu: float, term: LocalTermOptions
     ) -> SolverResult:
         problem, unit = fit.problem, self.normalized(slice(None))
-        if problem.moments is None:
+        if len(problem.Y) == len(self):
             neighbors = target_neighbors(unit.astype(np.float64), self.index, term.n_neighbors)
             features: Array = problem.centred / problem.root[:, None]
             return minimize_with_local_term(fit, features, problem.Y, self.weights, neighbors, term)
@@ -186,12 +174,25 @@ class InMemoryData:
         return minimize_with_local_term(fit, features, Y, self.weights, neighbors, term)
 
     def _raw_moments(self, center: Array) -> Moments:
-        to_sum_precision, positions = backend_of(self.X).to_sum_precision, convert_like(self.positions, self.X)
-        blocks = (
-            (to_sum_precision(self.X[rows]), positions[self.index[rows]], self.weights[rows])
-            for rows in self._blocks(self.X.shape[1])
-        )
-        return moments_of(blocks, convert_like(center, self.X))
+        to_sum_precision = backend_of(self.X).to_sum_precision
+        return self._moments_of(lambda rows: to_sum_precision(self.X[rows]), center)
+
+    def _moments_of(self, features: Callable[[slice], Array], center: Array) -> Moments:
+        """Return the moments of the features (b, p) of slices of rows, about a point near their mean (p,)."""
+        point, positions = convert_like(center, self.X), convert_like(self.positions, self.X)
+        blocks = list(self._blocks(len(center)))
+
+        def moments_of_blocks(part: Sequence[slice]) -> Moments:
+            triples = ((features(rows), positions[self.index[rows]], self.weights[rows]) for rows in part)
+            return moments_of(triples, point)
+
+        if is_tensor(self.X):
+            return moments_of_blocks(blocks)
+        # Half of the work is elementwise and runs in one thread: so one BLAS thread for each of ours.
+        n_threads = min(cpu_count(), MAX_THREADS, len(blocks))
+        with blas_threads(1), ThreadPoolExecutor(n_threads) as pool:
+            parts = pool.map(moments_of_blocks, [blocks[start::n_threads] for start in range(n_threads)])
+            return combine_moments(*parts)
 
     def _blocks(self, width: int) -> Iterator[slice]:
         return row_blocks(len(self), width, backend_of(self.X).block_multiplier(self.X))
