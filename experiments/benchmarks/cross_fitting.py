@@ -9,9 +9,10 @@ the training pictures (``seen``), or that each of them has in a network that was
 ``OrdinalNetwork`` does it.
 
 For each the mean absolute error on the test pictures (``mae``) and leave-one-out on the training pictures
-(``loo_mae``), and the coverage and mean width of the 90 % intervals. Prints one JSON document.
+(``loo_mae``), and the coverage and mean width of the 90 % intervals; ``seconds``: of training the networks. Prints one
+JSON document.
 
-    python experiments/benchmarks/cross_fitting.py [--data DIR] [--repeats 1] [--image-size 128] [--steps 150]
+    python experiments/benchmarks/cross_fitting.py [--data DIR] [--repeats 1] [--image-size 128]
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -70,8 +72,8 @@ def scores(
     return dict(zip(SCORES, map(float, values), strict=True))
 
 
-def measure(photos: PhotoFiles, repeat: int, options: Any) -> dict[str, dict[str, float]]:
-    """Return the scores by the features that the ranker is fitted to."""
+def measure(photos: PhotoFiles, repeat: int, options: Any) -> tuple[dict[str, dict[str, float]], float]:
+    """Return the scores by the features that the ranker is fitted to, and the seconds of training."""
     drawn = split(photos, repeat)
     train, test = ([photos.files[i] for i in rows] for rows in (drawn.train, drawn.test))
     y = photos.grade[drawn.train]
@@ -79,11 +81,14 @@ def measure(photos: PhotoFiles, repeat: int, options: Any) -> dict[str, dict[str
     network = OrdinalNetwork(
         image_size=options.image_size, steps=options.steps, device=options.device, random_state=repeat
     )
+    begin = time.perf_counter()
     network.fit_networks(train, y, drawn.groups)
+    seconds = time.perf_counter() - begin
     s, queries = network.outputs_.shape[1], network.transform(test)
     fitted_to = {"seen": network.transform(train), "held-out": network.features_}
     rows = {"frozen": scores(network.features_[:, s:], queries[:, s:], photos.grade, drawn)}
-    return rows | {name: scores(features, queries, photos.grade, drawn) for name, features in fitted_to.items()}
+    rows |= {name: scores(features, queries, photos.grade, drawn) for name, features in fitted_to.items()}
+    return rows, seconds
 
 
 def main() -> None:
@@ -92,7 +97,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=None, help="folder of the data sets; ORDRANK_DATA by default")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--image-size", type=int, default=128)
-    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--steps", type=int, default=None)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
@@ -101,11 +106,13 @@ def main() -> None:
     for name in DATA:
         with tempfile.TemporaryDirectory() as folder:
             photos = extract_photos(name, Path(folder), options.data)
-            found = [measure(photos, repeat, options) for repeat in range(options.repeats)]
+            measured = [measure(photos, repeat, options) for repeat in range(options.repeats)]
+        found, times = [scores for scores, _ in measured], [round(seconds, 1) for _, seconds in measured]
         for method in found[0]:
             splits = {key: [one[method][key] for one in found] for key in SCORES}
             means = {key: float(np.mean(values)) for key, values in splits.items()}
-            rows.append({"data": name, "features": method, "repeats": len(found), **means, "splits": splits})
+            row = {"data": name, "features": method, "repeats": len(found), **means, "splits": splits}
+            rows.append(row | {"seconds": times})
             sys.stderr.write(f"{name} {method} {means}\n")
     document = {
         "benchmark": "cross_fitting",

@@ -355,14 +355,23 @@ def photo_rows():
 
 
 def finetuning_rows():
-    """MAE of frozen and fine-tuned features and of the network's outputs, coverage of the intervals, and time."""
+    """MAE of frozen and fine-tuned features and of the network's outputs, and coverage of the intervals."""
     found = results("compare_photos")["rows"]
     scores = {(row["data"], row["rule"], row["method"]): row["scores"] for row in found}
-    for condition in dict.fromkeys((row["data"], row["rule"]) for row in found):
+    for condition, n in {(row["data"], row["rule"]): row["repeats"] for row in found}.items():
         frozen, tuned, outputs = (scores[(*condition, method)] for method in ("frozen", "cmds", "cmds outputs"))
         errors = (f"{of['mae']['mean']:.3f}" for of in (frozen, tuned, outputs))
         coverage = (f"{of['coverage']['mean']:.3f}" for of in (frozen, tuned))
-        yield (*condition, *errors, *coverage, f"{tuned['fit_seconds']['mean']:.0f}")
+        yield (*condition, str(n), *errors, *coverage)
+
+
+def loss_rows():
+    """MAE of a ranker and of the network's outputs by loss."""
+    found = results("compare_photos_losses")
+    mae = {(row["data"], row["rule"], row["method"]): row["scores"]["mae"]["mean"] for row in found["rows"]}
+    for condition in dict.fromkeys(key[:2] for key in mae):
+        pairs = ((mae[(*condition, loss)], mae[(*condition, f"{loss} outputs")]) for loss in found["options"]["losses"])
+        yield (*condition, *(f"{ranker:.3f} / {outputs:.3f}" for ranker, outputs in pairs))
 
 
 def cross_fitting_rows():

@@ -126,7 +126,7 @@ def test_end_to_end(tiny, data, tmp_path):
     assert "fgnet-faces, random, 2 splits" in result.stdout
     assert "same person" in result.stdout
     assert "15 of 16 done, about" in result.stderr
-    assert "training 4 networks with 1 batches each" in result.stderr.replace("\n", " ")
+    assert "training 4 networks with 4 batches in all" in result.stderr.replace("\n", " ")
 
 
 def test_fits_may_run_side_by_side(tiny, leaves, data, tmp_path):

@@ -40,6 +40,7 @@ TABLES = {
     "cluster": quoted_rows.cluster_rows,
     "photographs": quoted_rows.photo_rows,
     "fine-tuning": quoted_rows.finetuning_rows,
+    "fine-tuning, losses": quoted_rows.loss_rows,
     "cross-fitting": quoted_rows.cross_fitting_rows,
     "active choice": quoted_rows.active_choice_rows,
     "comparisons": quoted_rows.comparisons_rows,

@@ -51,9 +51,9 @@ class TestWithTorch:
         assert re.search(r"error after +0.4, -20 %; of pictures held out of the training", result.stdout)
         output = " ".join(result.stdout.split())
         assert re.search(r"network network-[0-9a-f]{16}\.onnx, trained on 30 pictures", output)
-        assert re.search(r"trained 4 networks, .*; 8 batches each, in \d+ seconds?", output)
+        assert re.search(r"trained 4 networks, .*; 32 batches in \d+ seconds?", output)
         assert "--undo` returns to pixels" in " ".join(result.stdout.split())
-        assert re.search(r"training 4 networks with 8 batches each, about \d+ seconds? …", result.stderr)
+        assert re.search(r"training 4 networks with 32 batches in all, about \d+ seconds? …", result.stderr)
         assert "fine-tuned on 30 pictures" in " ".join(done("info", collection).split())
         assert document("info", collection)["finetuned"]["pictures"] == 30
         assert "is trained" in done("finetune", collection, "--undo", "--jobs", "1")
@@ -71,11 +71,11 @@ class TestWithTorch:
         options = ("--backbone", "tiny", "--jobs", "1", "--select")
         found = document("finetune", collection, *options)["selection"]
         assert len(found) == 7
-        assert found[0]["parameters"] == {"loss": "cmds", "augmentation": "light", "epochs": 20}
+        assert found[0]["parameters"] == {"loss": "cmds", "augmentation": "strong", "epochs": 20}
         result = run("finetune", collection, *options)
         lowest = min(candidate["error"] for candidate in found)
         assert re.search(rf"chosen .* of 7 candidates: error {lowest:.3g}", " ".join(result.stdout.split()))
-        assert "candidate 7 of 7 (loss cmds, augmentation light, epochs 40, about" in " ".join(result.stderr.split())
+        assert "candidate 7 of 7 (loss cmds, augmentation strong, epochs 40, about" in " ".join(result.stderr.split())
 
     def test_unknown_backbones_are_reported(self, collection):
         assert "there is no backbone 'alexnet'" in failed("finetune", collection, "--backbone", "alexnet")

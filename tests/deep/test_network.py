@@ -117,7 +117,8 @@ class TestFit:
     def test_progress_ends_at_its_total(self, tiny, fruit):
         seen = []
         OrdinalNetwork(steps=4, progress=lambda *event: seen.append(event)).fit(*fruit)
-        stage = next(stage for stage, *_ in seen if stage.startswith("training 4 networks with 4 batches each, about"))
+        begins = "training 4 networks with 16 batches in all, about"
+        stage = next(stage for stage, *_ in seen if stage.startswith(begins))
         assert [done for name, done, _ in seen if name == stage] == [0, *range(1, 17)]
         assert {total for name, _, total in seen if name == stage} == {0, 16}
 
@@ -167,7 +168,7 @@ class TestFolds:
         # Random grades cannot be learned, whatever a network that has seen them says.
         images, grade = fruit
         y = np.random.default_rng(0).permutation(grade)
-        rates = {"steps": 300, "backbone_rate": 1e-2, "mu": 0.0}
+        rates = {"steps": 300, "backbone_rate": 1e-2, "mu": 0.0, "augmentation": "none"}
 
         def error(n_folds):
             ranker = OrdinalNetwork(n_folds=n_folds, **rates).fit(images, y).ranker_
@@ -227,7 +228,8 @@ class TestLocalTerm:
         pairs = target_neighbors(before.astype(float), np.unique(grade, return_inverse=True)[1], 5)
 
         def change(mu):
-            network = OrdinalNetwork(n_folds=1, steps=80, mu=mu, backbone_rate=3e-3).fit(images, grade)
+            options = {"steps": 80, "backbone_rate": 3e-3, "augmentation": "light"}
+            network = OrdinalNetwork(n_folds=1, mu=mu, **options).fit(images, grade)
             after = tuned_features(network, images)
             distances = np.square(after[pairs.first] - after[pairs.second]).sum(1)
             return np.abs(distances - pairs.squared_distances).mean()
@@ -240,6 +242,9 @@ class TestTime:
         monkeypatch.setattr(network_module, "seconds_per_step", lambda *args, **options: 2.0)
         network = OrdinalNetwork(n_folds=2, steps=20, minutes=0.5).fit(*fruit)
         assert [len(losses) for losses in network.losses_] == [5, 5, 5]
+        monkeypatch.setattr(network_module, "_MIN_STEPS", 2)
+        network = OrdinalNetwork(n_folds=2, epochs=4, minutes=0.5).fit(*fruit)
+        assert [len(losses) for losses in network.losses_] == [3, 3, 7]  # 5, 5 and 10 without the limit
         network = OrdinalNetwork(n_folds=2, steps=4, minutes=9).fit(*fruit)
         assert [len(losses) for losses in network.losses_] == [4, 4, 4]
 
@@ -273,6 +278,8 @@ class TestLength:
         for epochs, steps in ((0.1, 2), (1.5, 3), (9, 6)):  # 80 pictures, 32 a batch
             network = OrdinalNetwork(n_folds=1, epochs=epochs).fit(*fruit)
             assert [len(losses) for losses in network.losses_] == [steps]
+        network = OrdinalNetwork(n_folds=2, epochs=2).fit(*fruit)
+        assert [len(losses) for losses in network.losses_] == [2, 2, 5]  # of 40, 40 and 80 pictures
         assert len(OrdinalNetwork(n_folds=1, epochs=9, steps=1).fit(*fruit).losses_[0]) == 1
 
 

@@ -124,7 +124,7 @@ class TestErrors:
     def test_a_checkpoint_that_does_not_fit_into_memory_is_not_called_damaged(self, tiny, fruit, monkeypatch, tmp_path):
         with pytest.raises(Stop):
             OrdinalNetwork(steps=2, checkpoints=tmp_path, progress=stop_at(3)).fit(*fruit)
-        monkeypatch.setattr("torch.load", failing(MemoryError()))
+        monkeypatch.setattr("ordrank.deep.training.safe_open", failing(MemoryError()))
         with pytest.raises(InsufficientMemoryError, match="is too small for this network"):
             OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
 

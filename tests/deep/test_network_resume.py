@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 
 
 from ordrank.deep import OrdinalNetwork  # noqa: E402
+from ordrank.deep.training import _State  # noqa: E402
 from ordrank.errors import InputError  # noqa: E402
 from tests.deep.stopping import Stop, stop_at  # noqa: E402
 from tests.deep.tiny import PREPROCESSING, tiny_backbone  # noqa: E402
@@ -30,7 +31,7 @@ class TestResume:
         whole = OrdinalNetwork(steps=14).fit(*fruit)
         with pytest.raises(Stop):
             OrdinalNetwork(steps=14, checkpoints=folder, progress=stop_at(24)).fit(*fruit)
-        assert sorted(file.name for file in folder.iterdir()) == ["network-0.pt", "network-1.pt"]
+        assert sorted(file.name for file in folder.iterdir()) == ["network-0.safetensors", "network-1.safetensors"]
         seen = []
         continued = OrdinalNetwork(
             steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 56 else None
@@ -92,7 +93,7 @@ network.OrdinalNetwork(steps=14, checkpoints={str(folder)!r}, progress=kill).fit
 """
         killed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
         assert killed.returncode == -signal.SIGKILL
-        assert sorted(file.name for file in folder.iterdir()) == ["network-0.pt", "network-1.pt"]
+        assert sorted(file.name for file in folder.iterdir()) == ["network-0.safetensors", "network-1.safetensors"]
         seen = []
         OrdinalNetwork(
             steps=14, checkpoints=folder, progress=lambda *event: seen.append(event) if event[2] == 56 else None
@@ -106,8 +107,28 @@ network.OrdinalNetwork(steps=14, checkpoints={str(folder)!r}, progress=kill).fit
             OrdinalNetwork(steps=4, progress=stop_at(6), **options).fit(*fruit)
         images, grade = fruit
         for other, y, steps in ((images, grade, 5), (images[::-1], grade, 4), (images, grade[::-1], 4)):
-            with pytest.raises(InputError, match=r"network-0\.pt is the checkpoint of another run"):
+            with pytest.raises(InputError, match=r"network-0\.safetensors is the checkpoint of another run"):
                 OrdinalNetwork(steps=steps, **options).fit(other, y)
+
+    def test_moments_are_laid_out_as_parameters(self, tmp_path):
+        """As the optimizer of GPUs requires; pictures have their channels last there."""
+
+        def state():
+            layer = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+            optimizer = torch.optim.AdamW(layer.parameters())
+            return layer, optimizer, _State(optimizer, 5, "run")
+
+        layer, optimizer, saved = state()
+        layer(torch.ones(1, 3, 4, 4)).sum().backward()
+        optimizer.step()
+        saved.save(tmp_path / "file", [0.5])
+        again, other, loaded = state()
+        assert loaded.load(tmp_path / "file") == [0.5]
+        for before, after in zip(layer.parameters(), again.parameters(), strict=True):
+            torch.testing.assert_close(after, before, rtol=0, atol=0)
+            for name, moment in optimizer.state[before].items():
+                torch.testing.assert_close(other.state[after][name], moment, rtol=0, atol=0)
+                assert other.state[after][name].stride() == moment.stride()
 
     def test_other_files_in_the_folder_stay(self, tiny, fruit, tmp_path):
         (tmp_path / "network-card.md").write_text("mine")
@@ -121,15 +142,17 @@ network.OrdinalNetwork(steps=14, checkpoints={str(folder)!r}, progress=kill).fit
 
         opened = Path.open
         monkeypatch.setattr(
-            Path, "open", lambda path, mode="r": FullDisk() if "network-0.pt" in path.name else opened(path, mode)
+            Path,
+            "open",
+            lambda path, mode="r": FullDisk() if "network-0" in path.name else opened(path, mode),
         )
         with pytest.raises(OSError, match="No space left on device"):
             OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
 
     @pytest.mark.parametrize("content", [b"", b"damaged"])
     def test_a_damaged_checkpoint_is_named(self, tiny, fruit, tmp_path, content):
-        file = tmp_path / "network-0.pt"
+        file = tmp_path / "network-0.safetensors"
         file.write_bytes(content)
-        with pytest.raises(InputError, match=r"network-0\.pt cannot be read as a checkpoint.*delete it to begin anew"):
+        with pytest.raises(InputError, match=r"safetensors cannot be read as a checkpoint: .*delete it to begin anew"):
             OrdinalNetwork(steps=2, checkpoints=tmp_path).fit(*fruit)
         assert file.read_bytes() == content

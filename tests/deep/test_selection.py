@@ -123,9 +123,9 @@ def test_a_limit_of_time_is_that_of_candidates_and_networks(fruit, monkeypatch):
     ).fit(*fruit)
     assert [len(losses) for losses in network.losses_] == [10, 10, 10]  # six networks in 60 seconds
     stages = list(dict.fromkeys(stage for stage, *_ in seen if "training" in stage))
-    assert stages[0] == "candidate 1 of 3 (loss cmds): training 1 network with 10 batches each, about 10 seconds"
+    assert stages[0] == "candidate 1 of 3 (loss cmds): training 1 network with 10 batches in all, about 10 seconds"
     assert stages[1].startswith("candidate 2 of 3 (loss regression, about ")
-    assert stages[3] == "training 3 networks with 10 batches each, about 30 seconds"
+    assert stages[3] == "training 3 networks with 30 batches in all, about 30 seconds"
 
 
 def test_an_interrupted_fit_continues(fruit, tmp_path):
@@ -176,6 +176,6 @@ def test_few_pictures_are_named(fruit):
 
 def test_candidates_of_the_command_are_one_change_each():
     own, *others = list_candidates(OrdinalNetwork(select=CANDIDATES))
-    assert own == {"loss": "cmds", "augmentation": "light", "epochs": 20}
+    assert own == {"loss": "cmds", "augmentation": "strong", "epochs": 20}
     assert len(others) == 6
     assert all(sum(candidate[name] != own[name] for name in own) == 1 for candidate in others)

@@ -47,7 +47,7 @@ class Runtime:
     def get_outputs(self):
         return [SimpleNamespace(name="features")]
 
-    def run(self, outputs, inputs):
+    def run(self, outputs, inputs, options):
         assert outputs == ["features"]
         self.batches.append(len(inputs["pictures"]))
         return [inputs["pictures"].mean(axis=(2, 3))]

@@ -42,11 +42,11 @@ class PhotoComparison:
 
 
 BENCHMARKS = (
-    PhotoBenchmark("coffee-leaf", "random", "a random 60 % for training"),
+    PhotoBenchmark("coffee-leaf", "random", "a random 60 % for training", 3),
     PhotoBenchmark("fgnet-faces", "people", "ten folds of whole people, repeat r tested on fold r"),
-    PhotoBenchmark("fgnet-faces", "random", "a random 60 % for training, people in both parts", 5),
+    PhotoBenchmark("fgnet-faces", "random", "a random 60 % for training, people in both parts", 3),
     PhotoBenchmark(
-        "utkface", "own parts", "its own training and test parts; repeats differ in the seed of the network"
+        "utkface", "own parts", "its own training and test parts; repeats differ in the seed of the network", 3
     ),
 )
 

@@ -68,7 +68,7 @@ def show_finetune(screen: Screen, collection: str, report: FinetuneReport) -> No
             "error after": f"{report.error_after:.3g}, {100 * change:+.0f} %; of pictures held out of the training",
             "network": f"{report.network or 'deleted'}, trained on {pluralize(report.pictures, 'picture')}",
             "trained": f"{pluralize(report.networks, 'network')}, all but this one without a part of the pictures, to "
-            f"measure the error; {report.steps} batches each, in {format_duration(report.seconds)}",
+            f"measure the error; {report.steps} batches in {format_duration(report.seconds)}",
             **_selected(report.selection),
         }
     )

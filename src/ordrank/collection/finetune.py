@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -27,6 +27,7 @@ from ordrank.collection.model_file import untrained
 from ordrank.collection.network_file import (
     APPEARANCE,
     FinetunedNetwork,
+    find_collection_extractor,
     is_network_name,
     remove_networks,
     write_network,
@@ -40,14 +41,13 @@ from ordrank.collection.train import fit_ranker, held_out_errors, project
 from ordrank.collection.types import BadPicture, ImageRow
 from ordrank.collection.writer_lock import LOCK_FILES, writer_lock
 from ordrank.errors import BadPicturesError, CollectionError, InputError, UnreadablePictureError
-from ordrank.features.registry import find_extractor
 
 if TYPE_CHECKING:
     from ordrank.deep import OrdinalNetwork
     from ordrank.deep.checkpoints import Checkpoints
 
 _WORK = "finetuning"  # folder of what an interrupted run has trained
-_RUN = "run.json"
+_RUN = "run.jsonl"
 _CARD = "ordrank.card"  # key of the metadata of the network
 _FEATURES_BEFORE = "features before"
 # Seconds to wait for a grade that is being given on the page: the training before may have taken hours.
@@ -84,7 +84,7 @@ class _Sample:
     """A graded picture that a run trains on."""
 
     sha256: str
-    path: str = field(compare=False)  # files may move
+    path: str
     grade: float
     group: str | None
 
@@ -169,7 +169,7 @@ def undo_finetuning(directory: Path, *, n_jobs: int, progress: Progress) -> FitR
             _stage_features_before(store, network)
         except CollectionError:
             read = partial(read_pictures, n_jobs=n_jobs)
-            reread = stage_features(store, find_extractor(before), read, progress)
+            reread = stage_features(store, find_collection_extractor(directory, before), read, progress)
         model, error = train_store(store, None, progress)
         remove_networks(store, keep=set())
         return fit_report(store, ImportReport(reread=reread), model, error, None)
@@ -208,7 +208,7 @@ def _adopt_if_better(
             network=extractor.name if is_better else None,
             pictures=len(samples),
             networks=len(network.losses_),
-            steps=len(network.losses_[0]),
+            steps=sum(map(len, network.losses_)),
             seconds=time.perf_counter() - begin,
             selection=tuple(network.selection_),
         )
@@ -307,7 +307,7 @@ def _card(network: OrdinalNetwork, samples: Sequence[_Sample]) -> dict[str, Any]
         "groups": len(groups),
         "grades": dict(zip(map(str, grades.tolist()), counts.tolist(), strict=True)),
         "networks": len(network.losses_),
-        "steps": len(network.losses_[0]),
+        "steps": len(network.losses_[-1]),
         "batch_size": network.batch_size,
         "image_size": network.image_size,
         **network.best_params_,
@@ -336,6 +336,7 @@ def _groups(samples: Sequence[_Sample]) -> IntArray | None:
 def _work_folder(directory: Path) -> Iterator[Path]:
     """Yield the folder of interrupted runs, of which there is one at a time; it is deleted when it is empty."""
     work = directory / _WORK
+    _check_leftovers(work)
     work.mkdir(exist_ok=True)
     with writer_lock(work):
         try:
@@ -348,6 +349,16 @@ def _work_folder(directory: Path) -> Iterator[Path]:
                     work.rmdir()
 
 
+def _check_leftovers(work: Path) -> None:
+    """Raise CollectionError if a link, a pipe or a device is among the files of interrupted runs.
+
+    The collection may come from a stranger: a link leads to files elsewhere, which would be replaced or deleted.
+    """
+    for path in (work, *work.glob("*"), *work.glob("candidate-*/*")):
+        if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
+            raise CollectionError(f"{path} is a link, or no file; delete it")
+
+
 def _forget(work: Path, checkpoints: Checkpoints) -> None:
     """Delete what another call would continue with: first the list of pictures, which alone would begin anew."""
     for file in (work / _RUN, *work.glob(f".{_RUN}.*")):
@@ -356,8 +367,17 @@ def _forget(work: Path, checkpoints: Checkpoints) -> None:
 
 
 def _remember(work: Path, settings: _Settings, samples: Sequence[_Sample]) -> None:
-    run = {"settings": asdict(settings), "samples": list(map(astuple, samples))}
-    write_files(work, {_RUN: json.dumps(run).encode()})
+    write_files(work, {_RUN: b"\n".join(_lines(settings, samples))})
+
+
+def _lines(settings: _Settings, samples: Sequence[_Sample]) -> list[bytes]:
+    """Return the settings of a run and its samples, each as a line; without paths, since files may move."""
+    minutes = None if settings.minutes is None else float(settings.minutes)  # 5 is written as 5.0
+    parts = [
+        asdict(settings) | {"minutes": minutes},
+        *([sample.sha256, sample.grade, sample.group] for sample in samples),
+    ]
+    return [json.dumps(part).encode() for part in parts]
 
 
 def _continued(work: Path, settings: _Settings, rows: Sequence[ImageRow]) -> list[_Sample] | None:
@@ -365,13 +385,14 @@ def _continued(work: Path, settings: _Settings, rows: Sequence[ImageRow]) -> lis
 
     Pictures that have been graded since are left out: nobody waits hours again because of them.
     """
+    samples = _samples(rows)
+    first, *lines = _lines(settings, samples)
+    present = dict(zip(lines, samples, strict=True))
     try:
-        run = json.loads((work / _RUN).read_bytes())
-        samples = [_Sample(*values) for values in run["samples"]]
-        is_same = run["settings"] == asdict(settings)
-    except (OSError, ValueError, KeyError, TypeError):  # none, or none of ours
+        # A file of a stranger may be of any size: no run is longer than that of all pictures, and none is parsed.
+        if (work / _RUN).stat().st_size > len(b"\n".join([first, *lines])):
+            return None
+        found, *continued = (work / _RUN).read_bytes().split(b"\n")
+    except OSError:
         return None
-    present = {sample.sha256: sample for sample in _samples(rows)}
-    if not is_same or any(present.get(sample.sha256) != sample for sample in samples):
-        return None
-    return [present[sample.sha256] for sample in samples]
+    return [present[line] for line in continued] if found == first and present.keys() >= set(continued) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from ordrank.collection.store import Store
 from ordrank.collection.stored_json import parse_stored
 from ordrank.errors import CollectionError
 from ordrank.features.onnx import OnnxNetwork
+from ordrank.features.onnx_check import find_unsafe
 from ordrank.features.registry import find_extractor
 
 if TYPE_CHECKING:
@@ -48,7 +50,12 @@ class FinetunedNetwork:
 
     def __init__(self, directory: Path, name: str, device: str = "cpu") -> None:
         sha256 = check_network(directory, name)
-        self._network = OnnxNetwork(directory / name, device)
+        if (unsafe := find_unsafe((directory / name).read_bytes())) is not None:
+            raise CollectionError(
+                f"{directory / name} has {unsafe}, and is not run: it may come from anyone; go back to the features "
+                f"before with `ordrank finetune {directory} --undo`"
+            )
+        self._network = OnnxNetwork(directory / name, device, is_limited=True)
         if APPEARANCE not in self._network.metadata:
             raise CollectionError(
                 f"{directory / name} was made by an older version of ordrank; go back to the features before with "
@@ -59,7 +66,7 @@ class FinetunedNetwork:
             features, self.weight = str(appearance["features"]), float(appearance["weight"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _damaged(directory, name, "its metadata do not name the features beside its outputs") from error
-        self.pretrained = find_extractor(features, device=device)
+        self.pretrained = _find_named(directory, features, device)
         self.name, self.n_outputs = name, self._network.dim
         self.dim = self.n_outputs + self.pretrained.dim
         self.side = max(self._network.side, self.pretrained.side)
@@ -91,6 +98,14 @@ def find_collection_extractor(directory: Path, name: str, device: str = "cpu") -
     """Return the extractor of a collection by its name: its own network, or one that the name specifies."""
     if is_network_name(name):
         return FinetunedNetwork(directory, name, device)
+    return _find_named(directory, name, device)
+
+
+def _find_named(directory: Path, name: str, device: str) -> Extractor:
+    """Return the extractor that a collection names. Raise CollectionError for a network that may have come with it."""
+    for part in name.split("+"):
+        if part.startswith("onnx:") and not os.path.isabs(part.removeprefix("onnx:")):
+            raise CollectionError(f"{directory} names {part} without its folder; that was not written by ordrank")
     return find_extractor(name, device=device)
 
 

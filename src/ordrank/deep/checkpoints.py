@@ -9,6 +9,7 @@ from pathlib import Path
 from ordrank._io import write_files
 
 _PLAN = "plan.json"
+_MAX_PLAN = 100  # bytes
 
 
 class Checkpoints:
@@ -27,24 +28,26 @@ class Checkpoints:
 
     def file(self, number: int) -> Path | None:
         """Return the file of a network."""
-        return None if self._directory is None else self._directory / f"network-{number}.pt"
+        return None if self._directory is None else self._directory / f"network-{number}.safetensors"
 
     def candidate(self, number: int) -> Path | None:
         """Return the folder of a network among whose parameters is chosen."""
         return None if self._directory is None else self._directory / f"candidate-{number}"
 
     def read_steps(self, minutes: float) -> int | None:
-        """Return the number of steps that an interrupted fit chose for this limit."""
+        """Return the number of steps, of all networks together, that an interrupted fit could afford in this time."""
         if self._directory is None:
             return None
         try:
-            plan = json.loads((self._directory / _PLAN).read_bytes())
-            return int(plan["steps"]) if plan["minutes"] == minutes else None
+            with (self._directory / _PLAN).open("rb") as stream:
+                plan = json.loads(stream.read(_MAX_PLAN))  # a file of a stranger may be huge, or nested deeply
+            steps = plan["steps"] if plan["minutes"] == minutes else None
         except (OSError, ValueError, KeyError, TypeError):  # none, or another file: measured again
             return None
+        return steps if isinstance(steps, int) and steps > 0 else None
 
     def write_steps(self, minutes: float, steps: int) -> None:
-        """Record the number of steps for this limit."""
+        """Record the number of steps, of all networks together, for this limit."""
         if self._directory is not None:
             write_files(self._directory, {_PLAN: json.dumps({"minutes": minutes, "steps": steps}).encode()})
 
@@ -52,7 +55,7 @@ class Checkpoints:
         """Delete these files, and the folder if nothing else is in it."""
         if self._directory is None:
             return
-        for name in (_PLAN, *(f"network-{number}.pt" for number in range(self._n_networks))):
+        for name in (_PLAN, *(f"network-{number}.safetensors" for number in range(self._n_networks))):
             for file in (self._directory / name, *self._directory.glob(f".{name}.*")):  # also of interrupted writes
                 file.unlink(missing_ok=True)
         for folder in self._candidates():

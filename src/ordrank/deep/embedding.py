@@ -13,6 +13,7 @@ from torch import nn
 from ordrank._protocols import IntArray
 from ordrank.deep.images import Images, read_chunks
 from ordrank.deep.training import Model
+from ordrank.errors import InputError
 from ordrank.features._runtimes import forward
 from ordrank.features.preprocessing import Preprocessing
 
@@ -72,13 +73,16 @@ def _spread(X: NDArray[np.floating]) -> float:
 def extract(
     modules: Sequence[tuple[nn.Module, int]], images: Images, preprocessing: Preprocessing
 ) -> list[NDArray[np.float32]]:
-    """Return the outputs (n, dim) of modules, given with their dim, for pictures."""
+    """Return the outputs (n, dim) of modules, given with their dim; raise InputError if they are not finite."""
     found = [[np.empty((0, dim), dtype=np.float32)] for _, dim in modules]
     for chunk in read_chunks(images, preprocessing.side, preprocessing.apply):
         batch = np.concatenate(chunk)
         for outputs, (module, _) in zip(found, modules, strict=True):
             outputs.append(forward(module, batch))
-    return [np.concatenate(outputs) for outputs in found]
+    values = [np.concatenate(outputs) for outputs in found]
+    if not all(np.isfinite(outputs).all() for outputs in values):
+        raise InputError("a network gives values that are not finite; with lower learning rates it might not")
+    return values
 
 
 def held_out_outputs(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
+from joblib import cpu_count
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _CHUNK = 64
+_MAX_THREADS = 8  # more wait for each other
 # Ranges of the random variations: small enough to leave a grade as it is. Those of an augmentation are this many times
 # as large.
 AUGMENTATIONS = {"none": 0.0, "light": 1.0, "strong": 2.0}
@@ -41,7 +43,7 @@ def read_chunks(images: Images, side: int, convert: Callable[[Image], _Converted
     A few at a time, in threads, which read the next ones meanwhile. Large files may be reduced to a shorter ``side``
     while they are decoded. Raise InputError that names the first that cannot be read.
     """
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(min(cpu_count(), _MAX_THREADS)) as pool:
 
         def submit(start: int) -> list[Future[_Converted]]:
             positions = range(start, min(start + _CHUNK, len(images)))

@@ -84,14 +84,14 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         In place of the first term.
     mu : float, default=0.1
         μ, the weight of the second term.
-    locality : float, default=0.5
+    locality : float, default=4
         λ, the appearance weight.
     n_neighbors : int, default=5
         Target neighbours of each picture.
     n_folds : int, default=3
         With one, the ranker is fitted to outputs for pictures that the network has seen: far too sure of itself.
     epochs : float, default=20
-        Passes of each network over the pictures, but at least 100 and at most 1250 batches.
+        Passes of each network over its pictures, but at least 100 and at most 1250 batches.
     steps : int, optional
         Batches of each network, in place of ``epochs``.
     minutes : float, optional
@@ -101,7 +101,7 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         Highest learning rates of the pretrained network and of the linear map.
     image_size : int, optional
         Side of the pictures for the network; by default that of its pretraining.
-    augmentation : {"none", "light", "strong"}, default="light"
+    augmentation : {"none", "light", "strong"}, default="strong"
         How far pictures are varied at random in training: zoomed, turned, shifted, mirrored and changed in brightness.
     flip : bool, default=True
         Whether a mirrored picture has the same label.
@@ -152,7 +152,7 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         *,
         loss: str = "cmds",
         mu: float = 0.1,
-        locality: float = 0.5,
+        locality: float = 4.0,
         n_neighbors: int = 5,
         n_folds: int = 3,
         epochs: float = _EPOCHS,
@@ -162,7 +162,7 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         backbone_rate: float = 3e-4,
         head_rate: float = 1e-3,
         image_size: int | None = None,
-        augmentation: str = "light",
+        augmentation: str = "strong",
         flip: bool = True,
         select: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
         device: str = "cpu",
@@ -256,10 +256,10 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
             pictures = torch.zeros((len(images), 3, side, side), dtype=torch.uint8, device=self.device)
             # Before the pictures are read, which may take long: here it turns out whether time and memory suffice.
             seconds = self._seconds_per_step(backbone, pictures, index, labels)
-            schedule = self._schedule(self._choose_steps(len(images), seconds))
+            steps = self._choose_steps([len(rows) for rows, _ in parts], seconds)
             frozen = read_pictures(images, backbone, pictures, self.progress)
             starts = self._starts(backbone, pictures, index, frozen, labels, parts)
-            losses = self._train(starts, preprocessing, schedule, seconds)
+            losses = self._train(starts, preprocessing, steps, seconds)
             models: Sequence[Model] = [model for model, _ in starts]
             if self.loss == "rank-n-contrast":
                 models = second_stage(models, images, labels.index, preprocessing, parts)
@@ -402,39 +402,40 @@ class OrdinalNetwork(TransformerMixin, BaseEstimator):
         rates, strength = (self.backbone_rate, self.head_rate), AUGMENTATIONS[self.augmentation]
         return Schedule(steps, self.batch_size, *rates, self.mu, self.random_state, self.flip, strength)
 
-    def _choose_steps(self, n: int, seconds: float) -> int:
-        """Return the number of steps for n images, fewer if they would take too long; a continued fit keeps its own."""
-        steps = self.steps or int(np.clip(self.epochs * n // self.batch_size, _MIN_STEPS, _MAX_STEPS))
+    def _choose_steps(self, sizes: Sequence[int], seconds: float) -> list[int]:
+        """Return the number of steps of each network, by its number of images; fewer if they would take too long."""
+        steps = [self.steps or int(np.clip(self.epochs * n // self.batch_size, _MIN_STEPS, _MAX_STEPS)) for n in sizes]
         if self.minutes is not None:
-            checkpoints = self.checkpoint_files
-            affordable = int(60 * self.minutes / (seconds * self.n_networks))
-            steps = checkpoints.read_steps(self.minutes) or min(steps, affordable)
-            if steps < 1:
+            checkpoints = self.checkpoint_files  # a continued fit keeps its own number
+            affordable = checkpoints.read_steps(self.minutes) or int(60 * self.minutes / seconds)
+            steps = [min(number, number * affordable // sum(steps)) for number in steps]
+            if min(steps) < 1:
                 raise InputError(f"a batch takes {seconds:.1f} s: {self.minutes:g} minutes are too short for a network")
-            checkpoints.write_steps(self.minutes, steps)
+            checkpoints.write_steps(self.minutes, affordable)
         return steps
 
     def _train(
         self,
         starts: Sequence[tuple[Model, TrainingSet]],
         preprocessing: Preprocessing,
-        schedule: Schedule,
+        steps: Sequence[int],
         seconds: float,
     ) -> list[list[float]]:
         """Train the networks in place, one after the other, and return the losses of each."""
-        total, losses = schedule.steps * len(starts), []
+        total, losses = sum(steps), list[list[float]]()
         duration = format_duration(total * seconds)
-        stage = f"training {pluralize(len(starts), 'network')} with {schedule.steps} batches each, about {duration}"
+        networks, batches = pluralize(len(starts), "network"), pluralize(total, "batch", "batches")
+        stage = f"training {networks} with {batches} in all, about {duration}"
         self.progress(stage, 0, 0)
         for number, (model, data) in enumerate(starts):
             trained = train(
                 model,
                 data,
                 preprocessing,
-                schedule,
+                self._schedule(steps[number]),
                 device=self.device,
                 checkpoint=self.checkpoint_files.file(number),
-                progress=partial(self._report_step, stage, number * schedule.steps, total),
+                progress=partial(self._report_step, stage, sum(steps[:number]), total),
             )
             losses.append(trained)
         return losses

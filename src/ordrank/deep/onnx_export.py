@@ -16,6 +16,7 @@ from ordrank.errors import InputError
 from ordrank.estimators._onnx_graph import append_ranker, ranker_metadata
 from ordrank.estimators.ranker import OrdinalRanker
 from ordrank.features.efficientnet import build_network
+from ordrank.features.onnx_check import find_unsafe
 from ordrank.features.onnx_graph import OnnxGraph, check_size, import_onnx
 from ordrank.features.preprocessing import METADATA_KEY, Preprocessing
 from ordrank.features.preprocessing_graph import append_preprocessing
@@ -79,7 +80,6 @@ def export_network(name: str, embedding: NetworkEmbedding, ranker: OrdinalRanker
     whole = helper.make_model(
         helper.make_graph(nodes, "OrdinalNetwork", [picture], before.describe(shapes), initializers),
         opset_imports=pretrained.opset_import,  # all nodes mean the same in opset 17 and later
-        functions=[function for model in models for function in model.functions],
         ir_version=pretrained.ir_version,
     )
     metadata = {METADATA_KEY: preprocessing.to_json(), "ordrank.backbone": name.partition("@")[0]}
@@ -106,8 +106,9 @@ def _outputs_model(name: str, embedding: NetworkEmbedding) -> Any:
 
 
 def _export(module: nn.Module, size: int) -> Any:
-    """Return the model of any module, by PyTorch's exporter."""
+    """Return the model of any module, by PyTorch's exporter; raise InputError if a collection could not run it."""
     import onnx
+    import onnx.inliner
 
     device = next(module.parameters()).device
     example, stream = torch.zeros(2, 3, size, size, device=device), io.BytesIO()
@@ -127,4 +128,7 @@ def _export(module: nn.Module, size: int) -> Any:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise InputError(f"PyTorch cannot write this network in the ONNX format: {reason}") from error
     program.save(stream)
-    return onnx.load_from_string(stream.getvalue())
+    model = onnx.inliner.inline_local_functions(onnx.load_from_string(stream.getvalue()))
+    if (unsafe := find_unsafe(model.SerializeToString())) is not None:
+        raise InputError(f"PyTorch writes this network with {unsafe} in the ONNX format, which is not run")
+    return model

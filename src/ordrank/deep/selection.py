@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Of `ordrank finetune --select`: one change at a time, since the time grows with their number.
 CANDIDATES: tuple[dict[str, list[Any]], ...] = (
     {"loss": ["regression", "coral"]},
-    {"augmentation": ["none", "strong"]},
+    {"augmentation": ["none", "light"]},
     {"epochs": [10, 40]},
 )
 _PARAMETERS = ("loss", "augmentation", "epochs", "steps", "mu", "backbone_rate", "head_rate", "flip")

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
 
-from ordrank._io import replace_when_complete
+from ordrank._io import write_files
 from ordrank.deep.images import augment
 from ordrank.deep.losses import local_loss
 from ordrank.errors import InputError, InsufficientMemoryError
@@ -27,6 +29,7 @@ from ordrank.features.preprocessing import Preprocessing
 _WEIGHT_DECAY = 0.05
 _WARM_UP = 0.15  # share of the steps in which the learning rate rises
 _MAX_GRADIENT = 5.0
+_MOMENTS = ("exp_avg", "exp_avg_sq")  # of a parameter, in AdamW
 _CHECKPOINT_EVERY = 50
 _CHECK_EVERY = 10  # steps between two looks at the loss, for which a GPU has to be waited for
 TIMED_STEPS = 3  # of which the first is not counted
@@ -130,12 +133,11 @@ def train(
     """
     model.to(device)
     groups = [
-        {"params": list(model.backbone.parameters()), "lr": schedule.backbone_rate},
-        {"params": [*model.layer.parameters(), *model.loss.parameters()], "lr": schedule.head_rate},
+        {"params": list(model.backbone.parameters())},
+        {"params": [*model.layer.parameters(), *model.loss.parameters()]},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=_WEIGHT_DECAY, fused=device == "cuda")
-    rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: one_cycle(step, schedule.steps))
-    state = None if checkpoint is None else _State(model, optimizer, rates, _fingerprint(model, data, schedule))
+    state = None if checkpoint is None else _State(optimizer, schedule.steps, _fingerprint(model, data, schedule))
     losses = state.load(checkpoint) if state is not None and checkpoint is not None and checkpoint.exists() else []
     _train_mode(model)
     recent = list[Tensor]()
@@ -152,8 +154,9 @@ def train(
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRADIENT)
+            for group, rate in zip(optimizer.param_groups, (schedule.backbone_rate, schedule.head_rate), strict=True):
+                group["lr"] = rate * one_cycle(step, schedule.steps)
             optimizer.step()
-            rates.step()
             recent.append(loss.detach())
             done = step + 1
             is_saved = done % _CHECKPOINT_EVERY == 0 or done == schedule.steps
@@ -324,32 +327,63 @@ def _fingerprint(model: Model, data: TrainingSet, schedule: Schedule) -> str:
 
 
 class _State:
-    """All that a run needs to continue, in one file."""
+    """The parameters, their moments and the losses of an interrupted run, in one file; all else follows from the run.
 
-    def __init__(self, model: Model, optimizer: Any, rates: Any, fingerprint: str) -> None:
-        self._parts = {"model": model, "optimizer": optimizer, "rates": rates}
-        self._fingerprint = fingerprint
+    The file may come from a stranger, with the collection that it is in: it holds arrays alone, of known shapes.
+    """
+
+    def __init__(self, optimizer: torch.optim.AdamW, steps: int, fingerprint: str) -> None:
+        self._optimizer, self._steps, self._fingerprint = optimizer, steps, fingerprint
+        self._parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
     def save(self, file: Path, losses: list[float]) -> None:
-        states = {name: part.state_dict() for name, part in self._parts.items()}
-        # Through a stream: PyTorch's own writer does not say that a disk is full.
-        with replace_when_complete(file) as temporary, temporary.open("wb") as stream:
-            torch.save({**states, "losses": losses, "fingerprint": self._fingerprint}, stream)
+        tensors = {"losses": torch.tensor(losses, dtype=torch.float64)}
+        for i, parameter in enumerate(self._parameters):
+            moments = self._optimizer.state[parameter]  # none without a gradient
+            tensors[f"parameter {i}"] = parameter.detach()
+            tensors |= {f"{name} {i}": moments.get(name, torch.zeros_like(parameter)) for name in _MOMENTS}
+        contiguous = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+        write_files(file.parent, {file.name: save(contiguous, {"fingerprint": self._fingerprint})})
 
     def load(self, file: Path) -> list[float]:
         """Restore the state and return the losses so far; raise InputError if it is that of another run."""
         try:
-            # On the CPU: the counters of steps stay there, and the rest is moved to where it belongs.
-            with memory_errors("cpu"):
-                states = torch.load(file, map_location="cpu", weights_only=True)
-        except InsufficientMemoryError:
-            raise
-        except Exception as error:
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise InputError(f"{file} cannot be read as a checkpoint: {reason}; delete it to begin anew") from error
-        if not isinstance(states, dict) or states.get("fingerprint") != self._fingerprint:
+            with safe_open(file, "pt") as stored:
+                fingerprint = (stored.metadata() or {}).get("fingerprint")
+                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a mapping
+        except (SafetensorError, OSError) as error:
+            raise _unreadable(file, str(error).splitlines()[0]) from error
+        if fingerprint != self._fingerprint:
             raise InputError(f"{file} is the checkpoint of another run; delete it or name another file")
-        for name, part in self._parts.items():
-            part.load_state_dict(states[name])
-        losses: list[float] = states["losses"]
+        losses = self._check(file, tensors)
+        with torch.no_grad():
+            for i, parameter in enumerate(self._parameters):
+                parameter.copy_(tensors[f"parameter {i}"])
+        moments = {
+            i: {"step": torch.tensor(float(len(losses)))}
+            # Laid out in memory as the parameter is.
+            | {name: torch.empty_like(parameter).copy_(tensors[f"{name} {i}"]) for name in _MOMENTS}
+            for i, parameter in enumerate(self._parameters)
+        }
+        self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": moments})
         return losses
+
+    def _check(self, file: Path, tensors: dict[str, Tensor]) -> list[float]:
+        """Return the losses; raise InputError if tensors are not those of this run."""
+        expected = {
+            f"{name} {i}": (parameter.dtype, parameter.shape)
+            for i, parameter in enumerate(self._parameters)
+            for name in ("parameter", *_MOMENTS)
+        }
+        losses = tensors.pop("losses", torch.empty(0))
+        found = {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
+        is_possible = losses.dtype == torch.float64 and losses.ndim == 1 and 0 < len(losses) <= self._steps
+        if found != expected or not is_possible:
+            raise _unreadable(file, "its arrays are not those of this network")
+        if not all(tensor.isfinite().all() for tensor in (losses, *tensors.values())):
+            raise _unreadable(file, "its values are not finite")
+        return losses.tolist()
+
+
+def _unreadable(file: Path, reason: str) -> InputError:
+    return InputError(f"{file} cannot be read as a checkpoint: {reason}; delete it to begin anew")

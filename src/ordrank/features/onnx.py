@@ -37,13 +37,15 @@ class OnnxNetwork:
         ``ordrank.preprocessing``. A network whose input is one picture, uint8 (height, width, 3), needs none.
     device : str, default="cpu"
         Or ``cuda``. Features are the same up to rounding.
+    is_limited : bool, default=False
+        Whether a process has 4 GB of memory for such networks, which may come from anyone.
     """
 
-    def __init__(self, file: str | os.PathLike[str], device: str = "cpu") -> None:
+    def __init__(self, file: str | os.PathLike[str], device: str = "cpu", *, is_limited: bool = False) -> None:
         self.file = Path(os.path.abspath(file))  # the name must work from any directory
         if not self.file.is_file():
             raise InputError(f"{self.file} does not exist: onnx:FILE names a network in the ONNX format")
-        self.device = device
+        self.device, self._is_limited = device, is_limited
         self._digest = _digest(self.file)
         settings = self.file.with_suffix(".json")
         # The file wins, so that settings can be changed without exporting the network again.
@@ -71,7 +73,7 @@ class OnnxNetwork:
         return found
 
     def _session(self) -> Any:
-        return _open(self.file, self._digest, self.device)
+        return _open(self.file, self._digest, self.device, self._is_limited)
 
     def _find_preprocessing(self, settings: Path) -> Preprocessing | None:
         """Return the preprocessing in the metadata of the network; None if it takes pictures as they are."""
@@ -104,13 +106,13 @@ class OnnxNetwork:
 
 
 @lru_cache(maxsize=2)
-def _open(file: Path, digest: str, device: str) -> Any:
+def _open(file: Path, digest: str, device: str, is_limited: bool) -> Any:
     """Open a network; a session cannot be pickled, so that each process opens its own."""
     runtime = _onnxruntime()
     if _digest(file) != digest:
         raise InputError(f"{file} has changed while it was in use")
     try:
-        return open_session(runtime, str(file), device)
+        return open_session(runtime, str(file), device, is_limited=is_limited)
     except InputError:
         raise
     except Exception as error:
