@@ -99,6 +99,70 @@ def test_missing_rows_are_noticed(trained, table):
     assert f"{table} has " in check(trained)[1]
 
 
+def damage_index(collection, name, text):
+    """Change a byte of a text in an index, on the page of its root."""
+    with closing(sqlite3.connect(collection / DATABASE)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+        (root,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+    file = collection / DATABASE
+    at = file.read_bytes().index(text, size * (root - 1))
+    assert at < size * root
+    flip(file, at)
+
+
+def test_a_damaged_index_is_named_and_rebuilt(trained):
+    before = Collection.open(trained).pictures()
+    damage_index(trained, "sqlite_autoindex_pictures_1", b"004.png")
+    code, output = check(trained)
+    assert code == 1
+    assert "row 5 missing from index sqlite_autoindex_pictures_1" in output
+    assert "rebuild it with `ordrank check --repair COLLECTION`" in output
+    assert Collection.open(trained).pictures() == before
+    code, output = check(trained, "--repair")
+    assert (code, "Nothing is damaged" in output) == (0, True)
+    assert Collection.open(trained).remove(["004.png"]).removed == 1
+
+
+def test_nothing_is_changed_through_a_damaged_index(trained, pictures):
+    with Collection.open(trained) as collection:
+        collection.grade("004.png", 1, grader="Ann")
+        collection.close()
+        before = collection.pictures()
+        damage_index(trained, "sqlite_autoindex_pictures_1", b"004.png")
+        damage_index(trained, "grade_changes_key", b"Ann")
+        changes = (
+            lambda: collection.remove(["004.png"]),
+            lambda: collection.add(pictures / "004.png", n_jobs=1),
+            lambda: collection.fit(pictures, n_jobs=1),
+            lambda: collection.undo(grader="Ann"),
+        )
+        message = r"is damaged \(row .* index .*; `ordrank check` says what restores it"
+        for change in changes:
+            with pytest.raises(CollectionError, match=message):
+                change()
+        assert collection.pictures() == before
+
+
+def test_other_damage_is_not_repaired(trained):
+    with closing(sqlite3.connect(trained / DATABASE)) as database:
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+        (root,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'thumbnails'").fetchone()
+    flip(trained / DATABASE, size * (root - 1) + 5)
+    damaged = (trained / DATABASE).read_bytes()
+    code, output = check(trained, "--repair")
+    assert (code, "is damaged" in output) == (1, True)
+    assert (trained / DATABASE).read_bytes() == damaged
+
+
+def test_a_counter_with_a_damaged_key_is_noticed(trained):
+    damage(trained, "UPDATE counters SET key = 'x' || key WHERE key = 'serial'")
+    for use in (Collection.open, lambda directory: Collection(directory).grade("004.png", 1)):
+        with pytest.raises(CollectionError, match="a row does not match its checksum"):
+            use(trained)
+    assert "1 row of counters (key xserial)" in check(trained)[1]
+
+
 def test_files_that_are_gone_are_counted_and_no_damage(trained, pictures):
     (pictures / "003.png").unlink()
     draw_files(pictures, [4])

@@ -6,10 +6,11 @@ import pytest
 
 from ordrank import Collection
 from ordrank.errors import InputError
-from tests.cli.running import run
-from tests.collection.crafted import limited_time, selected
+from tests.cli.running import failed, run
+from tests.collection.crafted import limited_time, meta, own_network, selected
 from tests.collection.crafted_cases import CASES
 from tests.collection.pictures import draw
+from tests.features.test_onnx_check import loop
 
 
 def check(*arguments):
@@ -41,3 +42,21 @@ def test_commands_succeed_or_fail_with_a_sentence(case, judged, tmp_path):
     check("remove", judged, "000.png", "001.png")
     check("fit", "--out", judged)
     check("rank", judged, "006.png")
+
+
+def test_a_network_with_a_loop_is_not_run(judged, tmp_path):
+    own_network(judged, loop().SerializeToString())
+    draw(60).save(tmp_path / "new.png")
+    with limited_time():
+        message = failed("add", judged, tmp_path / "new.png", "--jobs", 1)
+    assert "onnx has a loop or a branch, and is not run: it may come from anyone; go back to the features" in message
+
+
+@pytest.mark.parametrize("features", ["onnx:net.onnx", "onnx:./net.onnx", "hog+onnx:collection/net.onnx"])
+def test_a_network_that_came_with_a_collection_is_not_run(features, judged, tmp_path, monkeypatch):
+    meta("extractor", features)(judged)
+    monkeypatch.chdir(judged.parent)
+    draw(60).save(tmp_path / "new.png")
+    assert "without its folder; that was not written by ordrank" in failed(
+        "add", judged, tmp_path / "new.png", "--jobs", 1
+    )

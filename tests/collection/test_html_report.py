@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from ordrank import Collection
+from ordrank.collection.access import write_store
 from ordrank.collection.html_report import GENERATOR, MAX_ROWS, render_report
 from ordrank.collection.types import GradeProbability, RankedPicture, RankResult
+from ordrank.errors import CollectionError
 from tests.collection.pictures import draw
 
 JPEG = b"\xff\xd8 never decoded \xff\xd9"
@@ -270,3 +272,11 @@ def test_no_absolute_path_is_written(trained, tmp_path, queries, shown):
     assert [image["alt"] for image in page.tags("img") if image["alt"].startswith("query ")] == [
         f"query {name}" for name in shown
     ]
+
+
+def test_a_thumbnail_that_is_no_jpeg_is_not_written(trained, tmp_path):
+    with write_store(trained) as store, store.transaction() as cursor:
+        cursor.execute("UPDATE thumbnails SET jpeg = ?", (b"<svg/>",))
+    with Collection.open(trained) as collection, pytest.raises(CollectionError, match="a thumbnail is not a JPEG"):
+        collection.write_report(collection.rank_all(["005.png"]), tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()

@@ -1,18 +1,25 @@
 """A process killed by SIGKILL at any moment loses time but no data."""
 
+import os
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ordrank import Collection
 from ordrank.collection.database import is_collection
 from ordrank.errors import CollectionError
+from tests.collection import kill_at_call
 from tests.collection.commands import info, rank
 from tests.collection.pictures import content, draw_files, files, names, rows, write_grades
 from tests.collection.processes import Child, call, call_and_die, call_and_die_at_tick, duration_of
 
 KILLS, IN_A_ROW = 20, 4
+KILLS_AT_CALLS, PARTS = 100, 4
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +162,55 @@ def test_killed_switch_keeps_the_old_features_until_the_new_ones_are_complete(tr
         assert content(collection) == content(undisturbed)
     assert old in results
     assert all(result in (old, new) for result in results)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Return a library that kills the process it is preloaded into at one of its calls that change files."""
+    source, built = Path(kill_at_call.__file__).with_suffix(".c"), tmp_path_factory.mktemp("library") / "kill.so"
+    command = ["cc", "-shared", "-fPIC", "-o", built, source, "-ldl"]
+    if not sys.platform.startswith("linux") or shutil.which("cc") is None:
+        pytest.skip("needs Linux and a C compiler")
+    subprocess.run(command, check=True)
+    return built
+
+
+def facts(collection):
+    """Return what people have said and done, as a set."""
+    return {
+        *rows(collection, "SELECT 'picture', name FROM pictures"),
+        *rows(collection, "SELECT 'grade', name, grade FROM pictures"),
+        *rows(collection, "SELECT 'given', picture, grader, grade FROM gradings"),
+        *rows(collection, "SELECT 'compared', first, second, grader, outcome FROM comparisons"),
+        *rows(collection, "SELECT 'confirmed', id, grade FROM confirmed"),
+        *rows(collection, "SELECT 'trained', number, pictures FROM trainings"),
+    }
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_acknowledged_changes_outlive_a_kill_at_any_call(library, trained, tmp_path, part):
+    draw_files(tmp_path / "new", range(50, 55))
+
+    def kill(*calls):
+        command = [sys.executable, "-m", kill_at_call.__name__, library, trained, tmp_path / "new", tmp_path, *calls]
+        environment = {**os.environ, "LD_PRELOAD": str(library)}
+        done = subprocess.run(
+            list(map(str, command)), env=environment, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, check=True
+        )
+        return done.stdout.decode().splitlines()
+
+    n_calls = int(kill(0)[0].lstrip("."))
+    states = [facts(trained)]
+    undisturbed = shutil.copytree(trained, tmp_path / "undisturbed")
+    states += [facts(undisturbed) for _ in kill_at_call.work(undisturbed, tmp_path / "new")]
+    numbers = np.linspace(1, n_calls, KILLS_AT_CALLS, endpoint=False).astype(int)[part::PARTS]
+    for number, steps in zip(numbers, kill(*numbers), strict=True):
+        assert steps.strip(".") == "", f"not killed at call {number} of {n_calls}"
+        before, after = states[len(steps)], states[min(len(steps) + 1, len(states) - 1)]
+        with Collection.open(tmp_path / str(number)) as collection:
+            assert collection.check().damage == ()
+            found = facts(tmp_path / str(number))
+            assert found >= before & after
+            assert found <= before | after
+            assert collection.grade("000.png", 2).grade == "2"
+            assert len(collection.rank("000.png").hits) == 10

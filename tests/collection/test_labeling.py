@@ -1,9 +1,14 @@
 """Grades by several people: who gave what, their consensus, what is undone, and what was confirmed."""
 
+import multiprocessing
+import os
+import shutil
+from contextlib import closing
+
 import pytest
 
 from ordrank import Collection
-from ordrank.collection.access import judgement_store
+from ordrank.collection.access import open_judgements
 from ordrank.errors import BadPicturesError, ConflictError, InputError, NewGradeError, UnknownError
 from ordrank.labeling import agreement
 from tests.collection.commands import fit, info
@@ -14,6 +19,10 @@ from tests.collection.pictures import draw, draw_files, rows, write_grades
 def collection(trained):
     with Collection.open(trained) as collection:
         yield collection
+
+
+def fail(*args, **options):
+    raise ZeroDivisionError
 
 
 def grades_of(collection, name):
@@ -292,6 +301,59 @@ class TestCollectionsWithoutGrades:
         assert ungraded.pictures(sort="spectrum").total == 12
 
 
+class TestConnection:
+    """Changes use the same connection as long as it leads to the collection."""
+
+    def test_it_is_opened_once(self, collection, monkeypatch):
+        opened = []
+        monkeypatch.setattr(
+            "ordrank.collection.labeling.open_judgements",
+            lambda *args, **options: opened.append(args) or open_judgements(*args, **options),
+        )
+        for grade in (1, 2, 3):
+            collection.grade("001.png", grade)
+        assert len(opened) == 1
+        collection.close()
+        collection.grade("001.png", 2)
+        assert len(opened) == 2
+
+    def test_a_restored_collection_is_graded(self, collection, trained, tmp_path):
+        collection.grade("001.png", 1)
+        copied = shutil.copytree(trained, tmp_path / "copied")
+        with Collection.open(copied) as other:
+            other.grade("001.png", 2)
+        for file in trained.glob("collection.sqlite*"):
+            file.unlink()
+        for file in copied.glob("collection.sqlite*"):
+            shutil.copy(file, trained)
+        assert collection.grade("002.png", 2).grade == "2"
+        assert Collection.open(trained).picture("001.png").grade == "2"
+        assert Collection.open(trained).picture("002.png").grade == "2"
+
+    def test_a_change_that_fails_is_not_in_the_next_one(self, collection, monkeypatch):
+        with monkeypatch.context() as patched:
+            patched.setattr("ordrank.collection.change_log.change_grade", fail)
+            with pytest.raises(ZeroDivisionError):
+                collection.grade("001.png", 3)
+        collection.grade("002.png", 3)
+        found = [
+            rows(collection.directory, f"SELECT grade FROM pictures WHERE name = '{n}.png'") for n in ("001", "002")
+        ]
+        assert found[0] != [(3.0,)]
+        assert found[1] == [(3.0,)]
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+    def test_a_forked_process_opens_another(self, collection):
+        collection.grade("001.png", 1)
+        process = multiprocessing.get_context("fork").Process(target=collection.grade, args=("002.png", 2))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        assert collection.grade("003.png", 3).grade == "3"
+        assert collection.picture("002.png").grade == "2"
+        assert rows(collection.directory, "PRAGMA integrity_check") == [("ok",)]
+
+
 class TestQueryPlans:
     """What one picture costs does not grow with the collection."""
 
@@ -302,7 +364,7 @@ class TestQueryPlans:
         return [text for *_, text in plan if text.startswith(tuple(f"SCAN {table}" for table in self.TABLES))]
 
     def test_recording_what_someone_says_scans_no_table(self, trained):
-        with judgement_store(trained, timeout=1) as store:
+        with closing(open_judgements(trained, timeout=1)) as store:
             connection, statements = store._connection, []
             connection.set_trace_callback(statements.append)
             store.give_grades([2, 3], 0.0, "Ann", "a")
@@ -315,7 +377,7 @@ class TestQueryPlans:
             assert {text: scans for text in found if (scans := self.scans(connection, text))} == {}
 
     def test_removing_a_picture_scans_no_table_that_refers_to_it(self, trained):
-        with judgement_store(trained, timeout=1) as store:
+        with closing(open_judgements(trained, timeout=1)) as store:
             connection = store._connection
             for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 for _, _, parent, column, *_ in connection.execute(f"PRAGMA foreign_key_list({table})").fetchall():

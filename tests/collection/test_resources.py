@@ -35,6 +35,7 @@ def test_closing_closes_all_files(collection):
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(collection.files.thumbnail, range(1, 41)))
     collection.rank(1)
+    collection.grade(1, 2)
     assert open_files()
     collection.close()
     assert not open_files()

@@ -21,9 +21,13 @@ VALUES = st.floats(-300, 300, width=32) | st.integers(0, 256)
 HEADER = Header("pixels:1", "pixels:1;version=1", DIM)
 
 
+def thumbnail(name):
+    return b"\xff\xd8\xff of " + name.encode()
+
+
 def picture(name, features=(1, 2, 3, 4), content=None):
     values = np.array(features, dtype=np.float32)
-    return ReadPicture(name, content or f"sha of {name}", 10, 20, 30, 40, values, f"thumbnail of {name}".encode())
+    return ReadPicture(name, content or f"sha of {name}", 10, 20, 30, 40, values, thumbnail(name))
 
 
 def insert(store, *pictures, grades=None, **options):
@@ -62,7 +66,7 @@ class TestRows:
     def test_rows_and_thumbnails_are_read_in_the_requested_order(self, directory):
         with read_store(directory) as store:
             assert [row.name for row in store.rows([3, 1, 3])] == ["c", "a", "c"]
-            assert store.thumbnails([2, 1]) == [b"thumbnail of b", b"thumbnail of a"]
+            assert store.thumbnails([2, 1]) == [thumbnail("b"), thumbnail("a")]
             assert store.rows([]) == store.thumbnails([]) == []
 
     def test_many_rows_can_be_read_at_once(self, tmp_path):

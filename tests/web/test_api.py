@@ -111,6 +111,14 @@ class TestPictures:
         assert client.get(f"{API}/pictures/3/thumbnail", headers={"If-None-Match": '"other"'}).status_code == 200
         assert client.get(f"{API}/pictures/4/thumbnail").headers["ETag"] != tag
 
+    def test_a_thumbnail_that_is_no_jpeg_is_not_sent(self, client, trained):
+        with write_store(trained) as store, store.transaction() as cursor:
+            cursor.execute("UPDATE thumbnails SET jpeg = ? WHERE id = 3", (b"<svg onload='alert(1)'/>",))
+        response = client.get(f"{API}/pictures/3/thumbnail")
+        assert (response.status_code, response.headers["Content-Type"]) == (409, "application/json")
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert b"svg" not in response.content
+
     def test_each_size_has_an_etag_of_its_own(self, client):
         paths = ("thumbnail", "large?side=24", "large?side=256")
         assert len({client.get(f"{API}/pictures/3/{path}").headers["ETag"] for path in paths}) == 3

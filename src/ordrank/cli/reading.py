@@ -183,16 +183,22 @@ def doctor(
 
 
 @commands.command(epilog=examples("ordrank check collection", "ordrank check collection --json"))
-def check(collection: CollectionArgument, as_json: JsonOption = False) -> None:
+def check(
+    collection: CollectionArgument,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="First rebuild the indexes of the database from its rows.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Look for damage in the files of a collection, and say what restores it.
 
-    The exit code is 1 if something is damaged. The collection is not changed.
+    The exit code is 1 if something is damaged. The collection is not changed without --repair.
     """
     with plain_errors("the collection is unchanged"):
         from ordrank.collection.collection import Collection
 
         with progress_bar(quiet=as_json) as progress:
-            report = Collection(collection).check(progress=progress)
+            report = Collection(collection).check(repair=repair, progress=progress)
         if as_json:
             print_json({"collection": str(collection), **asdict(report)})
         else:

@@ -75,12 +75,10 @@ def write_store(directory: Path, new: Header | None = None, *, timeout: float = 
             raise
 
 
-@contextmanager
-def judgement_store(directory: Path, *, timeout: float) -> Iterator[Store]:
+def open_judgements(directory: Path, *, timeout: float) -> Store:
     """Open a collection to record grades and comparisons, also while another process imports pictures or trains.
 
     Such a process does not hold the database for long, but when it stores its results: ``timeout`` in seconds.
     """
     check_exists(directory)
-    with translate_errors(directory), closing(connect_to_write(directory, timeout)) as connection:
-        yield Store(directory, connection)
+    return Store(directory, connect_to_write(directory, timeout))

@@ -10,6 +10,7 @@ from pathlib import Path
 from ordrank._format import pluralize
 from ordrank._protocols import Progress
 from ordrank.collection import checksums
+from ordrank.collection.access import write_store
 from ordrank.collection.check_report import CheckReport, Damage, OriginalFiles
 from ordrank.collection.checksums import Table
 from ordrank.collection.database import (
@@ -31,14 +32,18 @@ _COPY = f"restore {DATABASE} from a copy; nothing else holds this"
 _TRAIN = "train the model again with `ordrank fit --out COLLECTION`"
 _ADD_AGAIN = "remove these pictures with `ordrank remove` and add their files again, with their grades"
 _ONLY_FILE = "restore it from a copy: it is the only file of its picture"
+_REPAIR = "rebuild it with `ordrank check --repair COLLECTION`"
 _REMEDIES = {"embeddings": _TRAIN, "features": _ADD_AGAIN, "thumbnails": _ADD_AGAIN}
 _MAX_PROBLEMS = 20  # of the structure of the database
 _STAGE = "checking the rows of the database"
 
 
-def check_collection(directory: Path, progress: Progress) -> CheckReport:
+def check_collection(directory: Path, progress: Progress, *, repair: bool) -> CheckReport:
     """Verify a collection, see :meth:`Collection.check`."""
     check_exists(directory)
+    if repair:
+        with write_store(directory) as store:
+            store.rebuild_indexes()
     with translate_errors(directory), closing(connect_to_read(directory / DATABASE)[0]) as connection:
         connection.execute("BEGIN")
         has_checksums, known = checksums.has_checksums(connection), checksums.tables(connection)
@@ -56,7 +61,7 @@ def _structure(connection: sqlite3.Connection) -> Iterator[Damage]:
     """Yield what is wrong with pages, indexes and references, and missing rows."""
     for (problem,) in connection.execute(f"PRAGMA integrity_check({_MAX_PROBLEMS})"):
         if problem != "ok":
-            yield Damage(f"{DATABASE}: {problem}", _COPY)
+            yield Damage(f"{DATABASE}: {problem}", _REPAIR if " index " in problem else _COPY)
     for table, row, *_ in connection.execute("PRAGMA foreign_key_check").fetchmany(_MAX_PROBLEMS):
         yield Damage(f"{DATABASE}: row {row} of {table} is of a picture that does not exist", _COPY)
     try:

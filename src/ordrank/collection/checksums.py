@@ -83,8 +83,7 @@ def create_triggers(connection: sqlite3.Connection, known: Iterable[Table]) -> N
         for kind, event, statements in (
             ("inserted", "AFTER INSERT", f"{seal}; {_COUNT.format('+', name)}"),
             ("deleted", "AFTER DELETE", _COUNT.format("-", name)),
-            ("changing", f"BEFORE UPDATE OF {columns}", f"SELECT is_intact(OLD.crc, {old})"),
-            ("changed", f"AFTER UPDATE OF {columns}", seal),
+            ("changed", f"AFTER UPDATE OF {columns}", f"SELECT is_intact(OLD.crc, {old}); {seal}"),
         ):
             connection.execute(f"CREATE TEMP TRIGGER {name}_{kind} {event} ON main.{name} BEGIN {statements}; END")
     if is_alone:

@@ -160,6 +160,7 @@ class Collection:
     def close(self) -> None:
         """Close all files; the next use opens them again."""
         self._live.close()
+        self.labeling.close()
 
     def refresh(self) -> None:
         """Bring the snapshot up to date with everything that is committed now."""
@@ -420,14 +421,15 @@ class Collection:
         """Look for grades that are probably wrong, near copies, and pictures unlike the others; nothing is changed."""
         return self._doctor.report(progress)
 
-    def check(self, *, progress: Progress = no_progress) -> CheckReport:
-        """Verify the database, each row of it, the model and network, and the files of pictures; nothing is changed.
+    def check(self, *, repair: bool = False, progress: Progress = no_progress) -> CheckReport:
+        """Verify the database, each row of it, the model and network, and the files of pictures.
 
-        Raise CollectionError if the database is damaged so that it cannot be opened.
+        Nothing is changed, but that ``repair`` first rebuilds the indexes of the database from its rows. Raise
+        CollectionError if the database is damaged so that it cannot be opened, or that it has other damage as well.
         """
         from ordrank.collection.check import check_collection
 
-        return check_collection(self.directory, progress)
+        return check_collection(self.directory, progress, repair=repair)
 
     @staticmethod
     def check_report_file(out: PathLike) -> None:

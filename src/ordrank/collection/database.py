@@ -22,6 +22,7 @@ from ordrank.collection import change_log, checksums, judgements, network_sample
 from ordrank.collection.checksums import Table
 from ordrank.collection.stored_json import parse_stored
 from ordrank.collection.types import EmbeddedBatch, Header
+from ordrank.collection.write_ahead_log import check_log
 from ordrank.collection.writer_lock import LOCK_FILES
 from ordrank.errors import AccessDeniedError, CollectionError, DiskFullError
 
@@ -93,6 +94,7 @@ def connect_to_write(directory: Path, timeout: float = 30.0) -> sqlite3.Connecti
         check_schema(connection)
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
         connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")  # a build may have another default
         connection.execute("PRAGMA foreign_keys = ON")
         if connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("4",):
             _upgrade(connection)
@@ -160,6 +162,7 @@ def check_exists(directory: Path) -> None:
 
 def connect(file: Path, mode: str) -> sqlite3.Connection:
     """Open a database in one of SQLite's modes: ro, rw or rwc."""
+    check_log(file)
     uri = f"file:{quote(os.fsencode(file.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
     connection.execute("PRAGMA trusted_schema = OFF")
@@ -227,6 +230,8 @@ def translate_errors(directory: Path) -> Iterator[None]:
 def read_header(directory: Path, connection: sqlite3.Connection) -> Header:
     """Read the settings of a collection."""
     meta = dict(connection.execute("SELECT key, value FROM checked_meta"))
+    # A counter with a damaged key would not be found, and be 0.
+    connection.execute("SELECT key, value FROM checked_counters").fetchall()
     if meta.get("format") not in _READ_FORMATS:
         raise CollectionError(
             f"{directory} has the format {meta.get('format')}, this version of ordrank reads {DATABASE_FORMAT}; "

@@ -114,6 +114,7 @@ def fit_collection(
     else:
         selected = _other_features(directory, features, device, reader, progress)
     with write_store(directory, None if header else new) as store:
+        store.check_indexes()
         report, before, reread = ImportReport(), store.named_grades(), 0
         if selected.extractor is not None and selected.extractor.fingerprint != store.header.fingerprint:
             with _training_imported(), reader() as read:
@@ -246,6 +247,7 @@ def add_pictures(
     from ordrank.collection.train import picture_embedder
 
     with write_store(directory) as store:
+        store.check_indexes()
         before, embed = store.named_grades(), None if store.header.model is None else picture_embedder(store)
         extractor = extractor_of(directory, store.header, device=device)
         with _reader(n_jobs, None, None) as read:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from threading import Lock
 
 import numpy as np
 
-from ordrank.collection.access import judgement_store, read_store
+from ordrank.collection.access import open_judgements, read_store
 from ordrank.collection.annotations import (
     ComparedPicture,
     Disagreement,
@@ -23,10 +24,11 @@ from ordrank.collection.annotations import (
 )
 from ordrank.collection.change_log import MAX_LOGGED
 from ordrank.collection.comparing import Comparing
+from ordrank.collection.database import check_exists, translate_errors
 from ordrank.collection.judgements import UNNAMED, Grading
 from ordrank.collection.live import LiveSnapshot
 from ordrank.collection.per_snapshot import PerSnapshot
-from ordrank.collection.snapshot import Snapshot
+from ordrank.collection.snapshot import Snapshot, inode_of
 from ordrank.collection.store import Store
 from ordrank.collection.suggestions import Suggester
 from ordrank.collection.types import AcquireLock, Picture
@@ -43,6 +45,8 @@ _MAX_DISAGREEMENTS = 200
 class Labeling:
     """Records what people say, one change at a time, also while the collection is trained; thread-safe.
 
+    The connection stays open: opening one takes as long as a change.
+
     Parameters
     ----------
     directory : Path
@@ -57,6 +61,8 @@ class Labeling:
         self._comparing, self._suggester = Comparing(directory, live), Suggester(directory, live)
         self._graders = PerSnapshot(live, self._graders_report)
         self._write_lock, self._writing = write_lock, Lock()  # to wait in turn, instead of polling the database
+        self._opened: Store | None = None
+        self._opened_by: tuple[int, int] | None = None  # process, whose children must not use it, and inode of the file
 
     def grade(
         self,
@@ -210,11 +216,34 @@ class Labeling:
             len(differing),
         )
 
+    def close(self) -> None:
+        """Close the connection; the next change opens another one."""
+        with self._writing:
+            self._disconnect()
+
     @contextmanager
     def _store(self) -> Iterator[Store]:
-        with self._write_lock(), self._writing, judgement_store(self._directory, timeout=_TIMEOUT) as store:
-            self._live.refresh()  # so that the next refresh has one change to apply
-            yield store
+        with self._write_lock(), self._writing, translate_errors(self._directory):
+            store = self._connected()
+            try:
+                self._live.refresh()  # so that the next refresh has one change to apply
+                yield store
+            except BaseException:
+                self._disconnect()
+                raise
+
+    def _connected(self) -> Store:
+        check_exists(self._directory)
+        user = (os.getpid(), inode_of(self._directory))
+        if self._opened is None or user != self._opened_by:
+            self._disconnect()
+            self._opened, self._opened_by = open_judgements(self._directory, timeout=_TIMEOUT), user
+        return self._opened
+
+    def _disconnect(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     def _refreshed(self, pictures: Sequence[int]) -> list[Picture]:
         self._live.refresh()

@@ -23,6 +23,7 @@ _TIMEOUT = 2.0
 def remove_pictures(directory: Path, pictures: Sequence[str | int]) -> RemovalReport:
     """Remove pictures, all that are named or none; see :meth:`Collection.remove`."""
     with write_store(directory, timeout=_TIMEOUT) as store:
+        store.check_indexes()
         present = store.named_grades()
         unknown = [picture for picture in pictures if isinstance(picture, int) and picture not in present]
         if unknown:

@@ -139,7 +139,7 @@ class FinetuneReport:
     network : str or None
         File of the network in the collection, if it was adopted.
     pictures, networks, steps : int
-        Graded pictures, networks that were trained on them, and batches of each.
+        Graded pictures, networks that were trained on them, and batches of all these together.
     seconds : float
         Of the whole run; after an interrupt, of the last part.
     selection : tuple of dict

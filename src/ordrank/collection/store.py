@@ -67,6 +67,7 @@ class Store(StoreReader):
 
     def undo_grades(self, grader: str = UNNAMED, key: str | None = None) -> list[int]:
         """Undo the change by a grader with a key, else the last, and return the ids of the pictures."""
+        self.check_indexes("grade_changes")
         with self.transaction(counted=False) as cursor:
             return judgements.undo_grades(cursor, grader, key)
 
@@ -130,6 +131,14 @@ class Store(StoreReader):
         with self.transaction() as cursor:
             change_log.count_removal(cursor, names)
             cursor.executemany("DELETE FROM pictures WHERE name = ?", [(name,) for name in names])
+
+    def rebuild_indexes(self) -> None:
+        """Rebuild all indexes from the rows. Raise DatabaseError, and change nothing, if there is other damage."""
+        with self.transaction(counted=False) as cursor:
+            cursor.execute("REINDEX")
+            (found,) = cursor.execute("PRAGMA integrity_check").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
 
     def store_embeddings(
         self,

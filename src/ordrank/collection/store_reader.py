@@ -19,6 +19,7 @@ from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection import change_log, checksums, judgements, network_samples
 from ordrank.collection.change_log import GradeChange
 from ordrank.collection.database import (
+    DATABASE,
     OWN_FOLDER,
     STAGED_FEATURES,
     check_types,
@@ -34,11 +35,13 @@ from ordrank.collection.judgements import Grading, StoredComparison, Training
 from ordrank.collection.row_checks import check_rows
 from ordrank.collection.stored_json import parse_stored
 from ordrank.collection.types import FileStamp, ImageRow
+from ordrank.errors import CollectionError
 from ordrank.neighbors.search import Embeddings
 
 # The largest number of parameters that older versions of SQLite accept in one statement.
 _MAX_PARAMETERS = 900
 _BLOCK_ROWS = 1024
+_JPEG = b"\xff\xd8\xff"  # its first bytes
 _SELECT_ROWS = (
     "SELECT id, name, path, sha256, size, mtime_ns, width, height, grade, estimate, lowest, highest, subject "
     "FROM checked_pictures"
@@ -79,6 +82,17 @@ class StoreReader:
     def check_rows(self) -> None:
         """Raise DatabaseError if a row cannot be one of a collection, see :func:`row_checks.check_rows`."""
         check_rows(self._connection)
+
+    def check_indexes(self, table: str = "pictures") -> None:
+        """Raise CollectionError if an index does not lead to the rows of a table; as slow as reading all their names.
+
+        Indexes have no checksums, and a statement that uses a damaged one may find another row, or none.
+        """
+        (found,) = self._connection.execute(f"PRAGMA integrity_check({table})").fetchone()
+        if found != "ok":
+            raise CollectionError(
+                f"{self.directory}: its {DATABASE} is damaged ({found}); `ordrank check` says what restores it"
+            )
 
     def stamps(self) -> dict[str, FileStamp]:
         """Return the stamp of every picture's file at the time it was read, by name."""
@@ -241,7 +255,7 @@ class StoreReader:
 
     def count_not_embedded(self) -> int:
         """Return the number of pictures without an embedding."""
-        statement = "SELECT count(*) FROM pictures WHERE id NOT IN (SELECT id FROM embeddings)"
+        statement = "SELECT (SELECT count(*) FROM pictures) - (SELECT count(*) FROM embeddings)"
         return int(self._connection.execute(statement).fetchone()[0])
 
     def count(self, ids: Sequence[int]) -> int:
@@ -249,9 +263,11 @@ class StoreReader:
         return sum(1 for _ in self._select("SELECT id FROM pictures WHERE id IN", ids))
 
     def thumbnails(self, ids: Sequence[int]) -> list[bytes]:
-        """Return thumbnails as JPEG, in the given order."""
+        """Return thumbnails as JPEG, in the given order; raise DatabaseError if one is anything else."""
         found = in_order(dict(self._select("SELECT id, jpeg FROM checked_thumbnails WHERE id IN", ids)), ids)
         check_types(found, bytes)
+        if not all(content.startswith(_JPEG) for content in found):
+            raise sqlite3.DatabaseError("a thumbnail is not a JPEG")
         return found
 
     def note(self, key: str) -> str | None:

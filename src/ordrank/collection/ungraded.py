@@ -63,6 +63,7 @@ def create_ungraded(
         extractor = check_dimension(found)
         header = Header("", "", 0, names).with_features(extractor)
     with write_store(directory, header) as store:
+        store.check_indexes()
         report = import_pictures(store, listing, extractor, {}, read, progress)
         check_report(report, n_pictures=len(store), strict=strict)
     return report

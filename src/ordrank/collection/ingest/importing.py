@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -117,6 +118,8 @@ def as_held_out(store: Store, picture: ReadPicture) -> ReadPicture:
     outputs = store.held_out_outputs(picture.sha256)
     if outputs is None:
         return picture
+    if len(outputs) >= len(picture.features) or not np.isfinite(outputs).all():  # of a stranger
+        raise sqlite3.DatabaseError("the outputs of a network are not possible")
     return replace(picture, features=np.concatenate([outputs, picture.features[len(outputs) :]]))
 
 

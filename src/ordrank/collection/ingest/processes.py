@@ -70,6 +70,7 @@ def serve() -> None:
     os.dup2(2, 1)  # other output goes to standard error
     with suppress(BrokenPipeError, EOFError):  # the caller has ended
         try:
+            # Of the process that started this one: nothing from a file or from elsewhere is unpickled.
             function, parts, arguments = pickle.load(sys.stdin.buffer)
         except (AttributeError, ImportError) as error:
             _write(results, InputError(f"{_NOT_IMPORTABLE} ({error})"))
