@@ -130,7 +130,7 @@ def measure(work: Path, drawn: Path, added: Path, grades: NDArray[np.float64], n
     created = time.perf_counter() - begin
     features = work / f"queries-{n}.npy"
     np.save(features, mixtures.draw(QUERIES, seed=0)[0])
-    found = {
+    found: dict[str, Any] = {
         "pictures": n,
         "graded": len(range(0, n, max(1, n // GRADES))),
         "rows": {"seconds": round(created, 1)},

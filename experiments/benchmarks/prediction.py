@@ -1,8 +1,10 @@
 """Predictions of ``OrdinalRanker`` among many training samples, with the index of these and without it.
 
 The default metric with a kernel, on features of which the first vary most. ``batch`` and ``one`` are milliseconds of
-``predict`` for all queries and for one of them, medians of rounds in turn; ``same`` says whether the estimates are
-equal. ``fits`` are seconds of default fits on scikit-learn's digits and on 5,000 samples. Prints one JSON document.
+``predict`` for all queries, and for one of some that follow each other; medians of rounds in turn. ``same``: whether
+the estimates are equal. ``fits`` are seconds of default fits on scikit-learn's digits and on 5,000 samples, ``peers``
+those of other learners on the digits: NCA, and an SVC selected from a grid of 5 × 5 values by five folds. Prints one
+JSON document.
 
     python experiments/benchmarks/prediction.py [--samples 100000] [--queries 1000] [--rounds 5] [--out FILE]
 """
@@ -19,12 +21,28 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from ordrank_experiments.machine import describe_machine, print_document
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from ordrank import OrdinalMetric, OrdinalRanker
 from ordrank.estimators import ranker
 
-SEED, FEATURES, SMALL = 0, 128, 5000
+SEED, FEATURES, SMALL, SINGLE = 0, 128, 5000, 20
+
+
+def peers() -> dict[str, BaseEstimator]:
+    """Return other learners by name, for scaled features."""
+    grid = {"C": np.logspace(-1, 3, 5), "gamma": np.logspace(-4, 0, 5)}
+    learners = {
+        "NCA": NeighborhoodComponentsAnalysis(random_state=SEED),
+        "SVC, selected": GridSearchCV(SVC(), grid, cv=5, n_jobs=-1),
+    }
+    return {name: make_pipeline(StandardScaler(), learner) for name, learner in learners.items()}
 
 
 def draw(n: int, n_grades: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -54,9 +72,12 @@ def main() -> None:
     digits, small = load_digits(return_X_y=True), draw(SMALL, 10)
     OrdinalRanker().fit(digits[0][:200], digits[1][:200])  # imports
     fits: dict[str, list[float]] = {"digits": [], "5000x128": []}
+    others: dict[str, list[float]] = {}
     for _ in range(options.rounds):
         for name, (X, y) in zip(fits, (digits, small), strict=True):
             fits[name].append(seconds(partial(OrdinalRanker().fit, X, y)))
+        for name, learner in peers().items():
+            others.setdefault(name, []).append(seconds(partial(learner.fit, *digits)))
     X, y = draw(options.samples + options.queries, 5)
     train, queries = slice(options.samples), X[options.samples :]
     fitted = {}
@@ -65,10 +86,10 @@ def main() -> None:
         fitted[name] = OrdinalRanker(OrdinalMetric(kernel="rbf")).fit(X[train], y[train])
         fitted[name].predict(queries[:1])
     times: dict[str, dict[str, list[float]]] = {name: {"batch": [], "one": []} for name in fitted}
-    for number in range(options.rounds):
+    for _ in range(options.rounds):
         for name, one in fitted.items():
             times[name]["batch"].append(seconds(partial(one.predict, queries)))
-            times[name]["one"].append(seconds(partial(one.predict, queries[number : number + 1])))
+            times[name]["one"] += [seconds(partial(one.predict, row)) for row in queries[:SINGLE, None]]
     estimates = [one.predict(queries) for one in fitted.values()]
     medians = {
         name: {kind: round(1000 * statistics.median(values), 2) for kind, values in kinds.items()}
@@ -84,6 +105,7 @@ def main() -> None:
         "milliseconds": medians,
         "ratio": {kind: round(medians["no_index"][kind] / medians["index"][kind], 2) for kind in ("batch", "one")},
         "same": bool(np.array_equal(*estimates)),
+        "peers": {name: round(statistics.median(values), 3) for name, values in others.items()},
         "fits": {name: round(statistics.median(values), 3) for name, values in fits.items()},
     }
     print_document(document | describe_machine(), options.out)

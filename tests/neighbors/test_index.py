@@ -66,8 +66,9 @@ KINDS = ("random", "grades", "ties", "duplicates", "constant", "clusters")
     dtype=st.sampled_from([np.float32, np.float64]),
     share=st.sampled_from([None, 0.0, 0.1, 0.5, 0.95]),
     block=st.sampled_from([50, 4_000_000]),
+    threads=st.sampled_from([1, 3]),
 )
-def test_equals_brute_force_in_float64(seed, n, width, kind, offset, dtype, share, block):
+def test_equals_brute_force_in_float64(seed, n, width, kind, offset, dtype, share, block, threads):
     rng = np.random.default_rng(seed)
     vectors = (graded(rng, n, width, kind) + offset).astype(dtype)
     queries = np.concatenate(
@@ -77,6 +78,7 @@ def test_equals_brute_force_in_float64(seed, n, width, kind, offset, dtype, shar
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_module, "_BLOCK_ELEMENTS", block)
         patch.setattr(_leaf_search, "_PRODUCT_ELEMENTS", block)
+        patch.setattr(index_module, "_count_threads", lambda n_queries: threads)
         assert_exact(vectors, queries, int(rng.integers(1, n + 3)), int(rng.integers(0, width + 1)), allowed)
 
 

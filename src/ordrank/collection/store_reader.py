@@ -203,13 +203,30 @@ class StoreReader:
 
         Their grades are those that vote: given ones, else those that comparisons implied at the last training.
         """
+        numbers, grades, estimates = self._embedded(ids)
+        return Embeddings(numbers, grades, estimates, self.vectors(len(numbers), ids))
+
+    def voting_embeddings(self, width: int) -> Embeddings:
+        """Return the embedded pictures whose grades vote, by ascending id; vectors of others are not read.
+
+        ``width`` is the number s + d of coordinates of each.
+        """
+        numbers, grades, estimates = self._embedded(ALL_IDS)
+        votes = ~np.isnan(grades)
+        numbers, grades, estimates = numbers[votes], grades[votes], estimates[votes]
+        ids: list[int] = numbers.tolist()
+        found = dict(self._select("SELECT id, vector FROM checked_embeddings WHERE id IN", ids))
+        return Embeddings(numbers, grades, estimates, decode_embeddings(in_order(found, ids), width))
+
+    def _embedded(self, ids: range) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return ids, grades that vote and estimates of the embedded pictures with ids in a range."""
         statement = (
             "SELECT id, grade, estimate FROM checked_pictures "
             "WHERE id >= ? AND id < ? AND id IN (SELECT id FROM embeddings) ORDER BY id"
         )
         table = float_table(self._connection.execute(statement, (ids.start, ids.stop)).fetchall(), 3)
-        numbers, vectors = table[:, 0].astype(np.int64), self.vectors(len(table), ids)
-        return Embeddings(numbers, self.with_implied(numbers, table[:, 1]), table[:, 2], vectors)
+        numbers = table[:, 0].astype(np.int64)
+        return numbers, self.with_implied(numbers, table[:, 1]), table[:, 2]
 
     def vectors(self, n: int, ids: range = ALL_IDS) -> NDArray[np.float32]:
         """Return the n embeddings (n, s + d) of pictures with ids in a range, by ascending id."""

@@ -122,9 +122,9 @@ def fit_ranker(X: NDArray[np.float32], grades: FloatArray, groups: IntArray | No
 
 def picture_embedder(store: Store) -> EmbedPictures:
     """Return the function that embeds new pictures and estimates their grades by the graded pictures of the store."""
-    model, embeddings = current_model(store.directory, store.header), store.embeddings()
-    nobody_votes = np.isnan(embeddings.grades).all()
-    estimator = None if nobody_votes else GradeEstimator(build_index(embeddings, model), model)
+    model = current_model(store.directory, store.header)
+    voting = store.voting_embeddings(model.embedding.n_features_out)
+    estimator = GradeEstimator(build_index(voting, model), model) if len(voting.ids) else None
 
     def embed(pictures: Sequence[ReadPicture], grades: Mapping[str, float]) -> EmbeddedBatch:
         if not pictures:

@@ -113,9 +113,10 @@ class Defaults:
     # max(validation_samples, validation_products / n).
     validation_samples: int = 300
     validation_products: int = 6_000_000
-    # Up to this many samples, unlabelled ones included, all samples of the model selection are landmarks: kernels are
-    # exact up to ``selection_samples`` labelled ones. Beyond, ``n_landmarks`` are drawn; 1000 of 2000 cost no MAE
-    # (ordinal_metric.json).
+    # Up to ``selection_samples`` labelled samples, and this many with unlabelled ones, all samples are landmarks and
+    # kernels are exact. Beyond, ``n_landmarks`` are drawn: 1000 of 2000 cost no MAE (ordinal_metric.json), nor do 1000
+    # of 1500 of fits of 1617, 1624 and 1503 samples (digits, car, winequality-red): in 24 splits each the MAE changed
+    # by -.004 ± .004, -.001 ± .001 and -.003 ± .003, the time by -30 %; no committed measurement.
     exact_samples: int = 2000
     n_landmarks: int = 1000
     # Landmarks of the search, without and with a graph.

@@ -14,6 +14,7 @@ vectors of a leaf are compared by :mod:`ordrank.neighbors._leaf_search`; identic
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -44,6 +45,9 @@ _MAX_BOUNDS = 16
 _GROWTH = 8
 # Above this share of leaves, visit all of them.
 _MOST = 0.6
+# Queries that are worth a thread, and the largest number of threads.
+_QUERIES_PER_THREAD = 64
+_MAX_THREADS = 8
 # Elements of the largest temporary array of a search.
 _BLOCK_ELEMENTS = 4_000_000
 # Up to this many allowed rows, or this share of all, are compared directly.
@@ -138,12 +142,23 @@ class ExactIndex:
             nearest, distances[:, :k] = k_nearest(vectors, queries, k)
             indices[:, :k] = rows[nearest]
             return indices, distances
-        block_rows = max(1, _BLOCK_ELEMENTS // max(len(selection.counts), 4 * k))
-        for start in range(0, len(queries), block_rows):
-            part = slice(start, start + block_rows)
-            search = LeafSearch(self._vectors, self._rows, selection.ids, queries[part], k, _BLOCK_ELEMENTS)
+
+        n_threads = _count_threads(len(queries))
+        elements = _BLOCK_ELEMENTS // n_threads
+
+        def search_block(part: slice) -> None:
+            search = LeafSearch(self._vectors, self._rows, selection.ids, queries[part], k, elements)
             self._visit_leaves(search, selection.counts)
             indices[part, :k], distances[part, :k] = self._with_duplicates(search, selection.allowed)
+
+        block_rows = max(1, min(elements // max(len(selection.counts), 4 * k), -(-len(queries) // n_threads)))
+        blocks = [slice(start, start + block_rows) for start in range(0, len(queries), block_rows)]
+        if n_threads == 1:
+            for block in blocks:
+                search_block(block)
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(search_block, blocks))  # raises what a block has raised
         return indices, distances
 
     def _are_few(self, n_rows: int) -> bool:
@@ -209,6 +224,15 @@ class ExactIndex:
             expanded = self._duplicates.expand(rows[query, hits], distances[query, hits], search.k, allowed)
             rows[query], distances[query] = expanded
         return rows, distances
+
+
+def _count_threads(n_queries: int) -> int:
+    """Return the number of threads that search for so many queries."""
+    if n_queries < 2 * _QUERIES_PER_THREAD:
+        return 1
+    from joblib import cpu_count  # late: the query of a command needs no joblib
+
+    return min(int(cpu_count()), _MAX_THREADS, n_queries // _QUERIES_PER_THREAD)
 
 
 def _checked_vectors(vectors: NDArray[np.floating]) -> tuple[NDArray[np.floating], FloatArray]:

@@ -182,7 +182,7 @@ def _solve(
     leave-one-out distances, and the solver's run.
     """
     everything = len(rows) == len(data)
-    exact = max(len(subset.X), len(data)) <= defaults.exact_samples
+    exact = everything and len(subset.X) <= defaults.exact_samples
     landmarks = subset.X if exact else draw_landmarks(subset.X, defaults.n_landmarks, rng)
     rescaling = DiscriminantRescaling.identity(subset.X.shape[1])
     if options.discriminant and list(weights)[-1].sharpness is not None and everything:
