@@ -45,6 +45,8 @@ _MAX_BOUNDS = 16
 _GROWTH = 8
 # Above this share of leaves, visit all of them.
 _MOST = 0.6
+# Queries searched together: of more, candidates do not fit the cache.
+_QUERIES_PER_BLOCK = 512
 # Queries that are worth a thread, and the largest number of threads.
 _QUERIES_PER_THREAD = 64
 _MAX_THREADS = 8
@@ -151,7 +153,8 @@ class ExactIndex:
             self._visit_leaves(search, selection.counts)
             indices[part, :k], distances[part, :k] = self._with_duplicates(search, selection.allowed)
 
-        block_rows = max(1, min(elements // max(len(selection.counts), 4 * k), -(-len(queries) // n_threads)))
+        most = min(_QUERIES_PER_BLOCK, elements // max(len(selection.counts), 4 * k))
+        block_rows = max(1, min(most, -(-len(queries) // n_threads)))
         blocks = [slice(start, start + block_rows) for start in range(0, len(queries), block_rows)]
         if n_threads == 1:
             for block in blocks:
