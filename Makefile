@@ -5,7 +5,7 @@ BIN       := $(VENV)/bin
 BASELINES ?= .venv-baselines
 PIP       := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all lint format docs bench baselines clean
+.PHONY: demo test test-all ratios lint format docs bench baselines clean
 
 demo: $(VENV)/.ready                ## draw fruit, fit, rank, write demo/report.html
 	$(BIN)/ordrank demo
@@ -15,6 +15,11 @@ test: $(VENV)/.ready-dev            ## the tests, without the slow suites
 
 test-all: $(VENV)/.ready-dev        ## all tests: also killed processes, clusters and a real browser; with coverage
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+	$(MAKE) ratios
+
+ratios: $(VENV)/.ready-dev          ## guards of speed: ratios of times measured beside each other, on a quiet machine
+	$(BIN)/python -m pytest -p no:xdist -p pytest_benchmark.plugin --benchmark-columns median,rounds \
+		-o pythonpath=experiments/benchmarks experiments/benchmarks/test_ratios.py
 
 lint: $(VENV)/.ready-dev            ## style, types, layers
 	$(BIN)/ruff check .
@@ -30,10 +35,12 @@ docs: $(VENV)/.ready-docs           ## the documentation as a site, docs/_build/
 	@rm -rf docs/api/generated docs/_build/html/.doctrees
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-bench: $(VENV)/.ready-dev           ## solvers, fits compared with other learners (some after make baselines), growth
-	$(BIN)/python experiments/benchmarks/solvers.py --out experiments/benchmarks/results/solvers.json
-	$(BIN)/python experiments/benchmarks/speed.py --out experiments/benchmarks/results/speed.json
-	$(BIN)/python experiments/benchmarks/scaling.py --out experiments/benchmarks/results/scaling.json --plot docs/images/scaling.png
+BENCHMARKS := solvers speed scaling prediction search collection large_collection serve page grading networks end_to_end
+.NOTPARALLEL: bench
+bench: $(BENCHMARKS:%=bench-%)      ## all measurements of time and memory on a CPU, some hours; bench-NAME for one of them
+bench-scaling: BENCH_OPTIONS := --plot docs/images/scaling.png
+bench-%: $(VENV)/.ready-dev
+	$(BIN)/python experiments/benchmarks/$*.py --out experiments/benchmarks/results/$*.json $(BENCH_OPTIONS)
 
 baselines: $(VENV)/.ready-baselines $(BASELINES)/.ready  ## the packages that ordrank compare compares with
 
