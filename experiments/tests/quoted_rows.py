@@ -267,6 +267,33 @@ def collection_rows():
         yield (row["data"], str(row["k"]), f"{single:.1f}", f"{batch:.1f}")
 
 
+def large_collection_rows():
+    """Time and memory by number of pictures, and their log-log slope."""
+    found = results("large_collection")
+    yield (None, *(f"{row['graded']:,}" for row in found["rows"]), "")
+    for form, factor, keys in (
+        ("{:.1f} s", 1, ("fit.seconds", "add.seconds", "open.seconds", "rank.seconds", "serve.seconds")),
+        ("{:.0f} ms", 1000, ("first_page.seconds",)),
+        ("{:.1f} ms", 1, ("query.p50", "query.p99")),
+        ("{:,.0f} MB", 1e-6, ("fit.peak_bytes", "add.peak_bytes", "open.peak_bytes")),
+    ):
+        for key in keys:
+            step, unit = key.split(".")
+            cells = (form.format(factor * row[step][unit]) for row in found["rows"])
+            yield (None, *cells, f"{found['exponents'][key]:.2f}")
+
+
+def prediction_rows():
+    """Predictions with an index of training samples and without one; default fits beside other learners."""
+    found = results("prediction")
+    for kind in ("batch", "one"):
+        indexed, plain = (found["milliseconds"][name][kind] for name in ("index", "no_index"))
+        yield (None, f"{indexed:.1f} ms", f"{plain:.1f} ms", f"{found['ratio'][kind]:.1f}")
+    digits = found["fits"]["digits"]
+    for seconds in (digits, *found["peers"].values()):
+        yield (None, f"{seconds:.2f} s", f"{seconds / digits:.1f}")
+
+
 def page_rows():
     load, page = results("serve"), results("page")
     yield (None, f"{load['one']['requests_per_second']:.0f}")

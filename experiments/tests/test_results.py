@@ -219,6 +219,21 @@ def test_collections_are_read_and_searched_within_their_limits():
     assert search["grades separated"]["batch_times_as_fast_as_single"] >= 3
 
 
+def test_a_collection_of_a_million_grows_in_proportion():
+    found = results("large_collection")
+    assert [row["pictures"] for row in found["rows"]] == [10_000, 100_000, 1_000_000]
+    assert all(exponent <= 1.1 for exponent in found["exponents"].values())
+    assert found["rows"][-1]["query"]["p99"] <= 200
+
+
+def test_predictions_among_many_samples_and_small_fits_are_fast():
+    found = results("prediction")
+    assert (found["samples"], found["queries"], found["same"]) == (100_000, 1000, True)
+    assert found["ratio"]["batch"] >= 3
+    assert found["milliseconds"]["index"]["one"] <= 2
+    assert found["fits"]["digits"] < min(found["peers"].values())
+
+
 def test_the_server_under_load_makes_no_errors_and_loses_no_grades():
     load = results("serve")
     assert load["pictures"] == 100_000
