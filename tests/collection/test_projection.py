@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 from sklearn.decomposition import PCA
 
-from ordrank.collection.projection import MAX_COMPONENTS, fit_projection
+from ordrank.collection.projection import MAX_COMPONENTS, components_of, fit_projection, moments_of
 from ordrank.errors import InputError
 
 
@@ -104,6 +104,14 @@ def test_result_does_not_depend_on_the_blocks(cuts, seed):
     whole, cut = fit_projection([X], 6), fit_projection(iter(np.split(X, sorted(cuts))), 6)
     signs = np.sign((whole.components * cut.components).sum(axis=1))
     np.testing.assert_allclose(cut(X) * signs, whole(X), atol=1e-2)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_moments_of_parts_add_up(offset):
+    X = decaying(300, 40, offset=offset)
+    center = X[:7].mean(axis=0)
+    parts = [moments_of(blocks_of(part, 30), center) for part in np.split(X, [120, 121])]
+    assert_principal(X, components_of(parts[0] + parts[1] + parts[2], 12), 12)
 
 
 def test_memory_does_not_grow_with_the_number_of_rows():

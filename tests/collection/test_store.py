@@ -87,6 +87,34 @@ class TestRows:
             np.testing.assert_array_equal(np.vstack(blocks)[-1], np.float32([0.5, -1, 256, np.pi]))
             np.testing.assert_array_equal(store.features_of([4, 1]), np.vstack(blocks)[[3, 0]])
 
+    def test_features_are_read_by_ranges_of_ids(self, directory):
+        with write_store(directory) as store:
+            insert(store, picture("d", [0.5, -1, 256, np.pi]))
+            store.remove(["b"])
+            everything = np.vstack(list(store.features()))
+            for ids, rows in ((range(1, 5), [0, 1, 2]), (range(2, 4), [1]), (range(4, 9), [2]), (range(2, 3), [])):
+                blocks = list(store.features(ids))
+                np.testing.assert_array_equal(np.vstack([everything[:0], *blocks]), everything[rows])
+
+    def test_a_range_with_a_missing_feature_is_damage(self, directory):
+        with closing(sqlite3.connect(directory / DATABASE)) as connection, connection:
+            connection.execute("DELETE FROM features WHERE id = 2")
+        with read_store(directory) as store:
+            assert len(np.vstack(list(store.features(range(3, 4))))) == 1
+        with (
+            pytest.raises(CollectionError, match="the features of a picture are missing"),
+            read_store(directory) as store,
+        ):
+            list(store.features(range(2, 4)))
+
+    def test_a_checkpoint_empties_the_log(self, directory):
+        with write_store(directory) as store:
+            insert(store, picture("d"))
+            log = directory / f"{DATABASE}-wal"
+            assert log.stat().st_size
+            store.checkpoint()
+            assert log.stat().st_size == 0
+
     @settings(max_examples=15)
     @given(vectors=st.lists(arrays(np.float32, DIM, elements=VALUES), min_size=1, max_size=30))
     def test_features_are_read_bit_equal(self, vectors, tmp_path_factory):

@@ -79,15 +79,17 @@ def fit(
     scheduler: Annotated[
         str | None,
         typer.Option(
-            help="Address of a Dask cluster whose workers read the pictures, tcp://HOST:PORT; they must see the folder "
-            "under the same path.",
+            help="Address of a Dask cluster whose workers read the pictures and train, tcp://HOST:PORT; they must see "
+            "the folder and the collection under the same paths.",
             show_default=False,
         ),
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Read the pictures with a local Dask cluster of this many workers.", min=1, show_default=False
+            help="Read the pictures and train with a local Dask cluster of this many workers.",
+            min=1,
+            show_default=False,
         ),
     ] = None,
     ungraded: Annotated[

@@ -219,7 +219,9 @@ class Collection:
         n_jobs : int
             Processes that read pictures; -1 (default) for all cores.
         scheduler, workers : str and int, optional
-            Address of a Dask cluster whose workers read the pictures, or the size of one to start on this machine.
+            Address of a Dask cluster whose workers read the pictures and train, or the size of one to start on this
+            machine. The workers must see the pictures and the collection under the same paths; the result is the same
+            as without a cluster, up to rounding.
         progress : callable
             Called with a stage, the number of items done and their total.
         """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +20,7 @@ from ordrank._protocols import Extractor, Progress, no_progress
 from ordrank.collection import staged_features
 from ordrank.collection.access import read_store, write_store
 from ordrank.collection.database import check_exists, is_collection, is_own_path, stored_path
+from ordrank.collection.executor import LOCAL, Executor
 from ordrank.collection.feature_selection import AUTO, SelectedFeatures, reuse, select_features
 from ordrank.collection.ingest.folder_grades import read_folder_grades
 from ordrank.collection.ingest.grades_csv import GradeTable, parse_order
@@ -106,46 +107,51 @@ def fit_collection(
             source, listing, known, new, at_least_two=new.model is None, skip_missing=strict is False
         )
     grades = table.grades
-    reader = partial(_reader, n_jobs, scheduler, workers)
-    if header is None:
-        files = [(found.name, found.path.absolute()) for found in listing.files]
-        selected = _select_features(features or AUTO, files, grades, groups, device, reader, progress)
-        new = new.with_features(check_dimension(selected.extractor))
-    else:
-        selected = _other_features(directory, features, device, reader, progress)
-    with write_store(directory, None if header else new) as store:
-        store.check_indexes()
-        report, before, reread = ImportReport(), store.named_grades(), 0
-        if selected.extractor is not None and selected.extractor.fingerprint != store.header.fingerprint:
-            with _training_imported(), reader() as read:
-                reread = stage_features(store, selected.extractor, reuse(read, selected.read), progress)
-            if store.header.model is None:
-                staged_features.adopt_untrained(store)
-            elif listing.files:  # new pictures are added to features that are in use
-                train_store(store, balanced, progress)
-        if listing.files:
-            extractor = extractor_of(directory, store.header, selected.extractor, device)
-            if extractor.name != store.header.extractor:
-                store.set_extractor(extractor.name)
-            with _training_imported(), reader() as read:
-                report = import_pictures(store, listing, extractor, grades, reuse(read, selected.read), progress)
-        report = replace(report, reread=reread, not_found=table.not_found)
-        check_report(report, n_pictures=len(store), strict=strict)
-        regraded = _grades_of_known(store, before, grades)
-        imported = dict(store.named_grades().values())
-        _check_grades(imported | regraded, report)
-        store.set_grades(regraded)
-        if groups:
-            store.set_groups(groups)
-        report = replace(report, regraded=_count_regraded(store, before))
-        if images is not None:
-            report = replace(report, missing=_count_missing(store, imported.keys() - listing.names))
-        model, error = train_store(store, balanced, progress)
-        return fit_report(store, report, model, error, selected.choice)
+    with _resources(n_jobs, scheduler, workers) as (read, executor):
+        if header is None:
+            files = [(found.name, found.path.absolute()) for found in listing.files]
+            selected = _select_features(features or AUTO, files, grades, groups, device, read, progress)
+            new = new.with_features(check_dimension(selected.extractor))
+        else:
+            selected = _other_features(directory, features, device, read, progress)
+        with write_store(directory, None if header else new) as store:
+            store.check_indexes()
+            report, before, reread = ImportReport(), store.named_grades(), 0
+            if selected.extractor is not None and selected.extractor.fingerprint != store.header.fingerprint:
+                with _training_imported():
+                    reread = stage_features(store, selected.extractor, reuse(read, selected.read), progress)
+                if store.header.model is None:
+                    staged_features.adopt_untrained(store)
+                elif listing.files:  # new pictures are added to features that are in use
+                    train_store(store, balanced, progress, executor=executor)
+            if listing.files:
+                extractor = extractor_of(directory, store.header, selected.extractor, device)
+                if extractor.name != store.header.extractor:
+                    store.set_extractor(extractor.name)
+                with _training_imported():
+                    report = import_pictures(store, listing, extractor, grades, reuse(read, selected.read), progress)
+            report = replace(report, reread=reread, not_found=table.not_found)
+            check_report(report, n_pictures=len(store), strict=strict)
+            regraded = _grades_of_known(store, before, grades)
+            imported = dict(store.named_grades().values())
+            _check_grades(imported | regraded, report)
+            store.set_grades(regraded)
+            if groups:
+                store.set_groups(groups)
+            report = replace(report, regraded=_count_regraded(store, before))
+            if images is not None:
+                report = replace(report, missing=_count_missing(store, imported.keys() - listing.names))
+            model, error = train_store(store, balanced, progress, executor=executor)
+            return fit_report(store, report, model, error, selected.choice)
 
 
 def train_store(
-    store: Store, balanced: bool | None, progress: Progress, notes: Mapping[str, str] | None = None
+    store: Store,
+    balanced: bool | None,
+    progress: Progress,
+    notes: Mapping[str, str] | None = None,
+    *,
+    executor: Executor = LOCAL,
 ) -> tuple[dict[str, Any], float]:
     """Train a collection with what is in its store; ``balanced`` None is as before. Notes are stored with the model."""
     progress("learning a distance", 0, 0)
@@ -154,7 +160,8 @@ def train_store(
     store.update_consensus()
     balanced = store.is_balanced if balanced is None else balanced
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return train(store, balanced=balanced, notes={FITTED: now, BALANCED: str(balanced), **(notes or {})})
+    all_notes = {FITTED: now, BALANCED: str(balanced), **(notes or {})}
+    return train(store, balanced=balanced, notes=all_notes, executor=executor)
 
 
 def _select_features(
@@ -163,21 +170,20 @@ def _select_features(
     grades: Mapping[str, float],
     groups: Mapping[str, str],
     device: str,
-    reader: Callable[[], AbstractContextManager[Reader]],
+    read: Reader,
     progress: Progress,
 ) -> SelectedFeatures:
     """Return the named features, or the best for these files."""
     if features != AUTO:
         return SelectedFeatures(find_extractor(features, device=device))
-    with reader() as read:
-        return select_features(files, grades, groups, read, device=device, progress=progress)
+    return select_features(files, grades, groups, read, device=device, progress=progress)
 
 
 def _other_features(
     directory: Path,
     features: str | None,
     device: str,
-    reader: Callable[[], AbstractContextManager[Reader]],
+    read: Reader,
     progress: Progress,
 ) -> SelectedFeatures:
     """Return the features that a collection is to have, if they are named; none if it keeps its own."""
@@ -188,7 +194,7 @@ def _other_features(
     files = [(row.name, stored_path(directory, row.path)) for row in rows]
     grades = {row.name: row.grade for row in rows if row.grade is not None}
     groups = {row.name: row.group for row in rows if row.group is not None}
-    selected = _select_features(features, files, grades, groups, device, reader, progress)
+    selected = _select_features(features, files, grades, groups, device, read, progress)
     check_dimension(selected.extractor)
     return selected
 
@@ -250,8 +256,8 @@ def add_pictures(
         store.check_indexes()
         before, embed = store.named_grades(), None if store.header.model is None else picture_embedder(store)
         extractor = extractor_of(directory, store.header, device=device)
-        with _reader(n_jobs, None, None) as read:
-            report = import_pictures(store, listing, extractor, grades, read, progress, embed, replace_same_name=False)
+        read = partial(read_pictures, n_jobs=n_jobs)
+        report = import_pictures(store, listing, extractor, grades, read, progress, embed, replace_same_name=False)
         store.set_grades(_grades_of_known(store, before, grades))
         if groups:
             store.set_groups(groups)
@@ -337,15 +343,15 @@ def _training_imported() -> Iterator[None]:
 
 
 @contextmanager
-def _reader(n_jobs: int, scheduler: str | None, workers: int | None) -> Iterator[Reader]:
-    """Yield the function that reads pictures: in processes of this machine, or on a Dask cluster."""
+def _resources(n_jobs: int, scheduler: str | None, workers: int | None) -> Iterator[tuple[Reader, Executor]]:
+    """Yield what reads pictures and what training runs on: processes of this machine, or a Dask cluster for both."""
     if scheduler is None and workers is None:
-        yield partial(read_pictures, n_jobs=n_jobs)
+        yield partial(read_pictures, n_jobs=n_jobs), LOCAL
         return
-    from ordrank.collection.dask import connected, read_pictures_on
+    from ordrank.collection.dask import ClusterExecutor, connected, read_pictures_on
 
     with connected(scheduler, workers) as engine:
-        yield partial(read_pictures_on, engine)
+        yield partial(read_pictures_on, engine), ClusterExecutor(engine)
 
 
 def _update_new_estimates(store: Store, names: set[str]) -> None:

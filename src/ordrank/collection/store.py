@@ -42,6 +42,10 @@ class Store(StoreReader):
                     cursor.execute("ROLLBACK")
                 raise
 
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database file, which is all that another machine sees of a collection."""
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def set_grades(self, grades: Mapping[str, float]) -> None:
         """Set grades by name."""
         with self.transaction() as cursor:

@@ -170,16 +170,17 @@ class StoreReader:
         """Return the number of different groups."""
         return int(self._connection.execute("SELECT count(DISTINCT subject) FROM checked_pictures").fetchone()[0])
 
-    def features(self) -> Iterator[NDArray[np.float32]]:
-        """Yield the feature vectors of all pictures by ascending id, in blocks (b, dim)."""
-        known = "id IN (SELECT id FROM pictures)"
-        table = f"checked_{self.features_table}"
-        found = self._connection.execute(f"SELECT vector FROM {table} WHERE {known} ORDER BY id")
+    def features(self, ids: range = ALL_IDS) -> Iterator[NDArray[np.float32]]:
+        """Yield the feature vectors of pictures with ids in a range by ascending id, in blocks (b, dim)."""
+        bounds, pictures = (ids.start, ids.stop - 1), "FROM pictures WHERE id BETWEEN ? AND ?"
+        statement = f"SELECT vector FROM checked_{self.features_table} WHERE id IN (SELECT id {pictures}) ORDER BY id"
+        found = self._connection.execute(statement, bounds)
         count = 0
         while block := found.fetchmany(_BLOCK_ROWS):
             yield decode_vectors([blob for (blob,) in block], self.header.dim)
             count += len(block)
-        if count != len(self):
+        (expected,) = self._connection.execute(f"SELECT count(*) {pictures}", bounds).fetchone()
+        if count != expected:
             raise sqlite3.DatabaseError("the features of a picture are missing")
 
     def features_of(self, ids: Sequence[int]) -> NDArray[np.float32]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +15,7 @@ from sklearn.base import clone
 from ordrank._io import write_files
 from ordrank._protocols import FloatArray, IntArray
 from ordrank.collection.comparing import implied_by_comparisons
+from ordrank.collection.executor import LOCAL, Executor, ReadRange
 from ordrank.collection.ingest.reading import ReadPicture
 from ordrank.collection.model_file import (
     Model,
@@ -23,7 +26,7 @@ from ordrank.collection.model_file import (
     remove_unfinished,
     serialize_model,
 )
-from ordrank.collection.projection import Projection, fit_projection
+from ordrank.collection.projection import FeatureMoments, Projection, components_of, moments_of, one_blas_thread
 from ordrank.collection.search import (
     GradeEstimator,
     Groups,
@@ -38,6 +41,8 @@ from ordrank.estimators import OrdinalMetric, OrdinalRanker
 from ordrank.neighbors.search import Embeddings
 
 _ROWS_PER_BLOCK = 4096
+# Pictures per matrix of moments, and at least four for each of its rows: on a cluster matrices move, not features.
+_ROWS_PER_MOMENTS, _ROWS_PER_FEATURE = 8192, 4
 _FOLDS = 5
 # Below 1: grades that are given after the training vote too.
 _MAX_THRESHOLD_WEIGHT = 0.95
@@ -46,7 +51,9 @@ _NOVELTY_SAMPLES = 500  # held-out pictures that novel ones are compared with: p
 EmbedPictures: TypeAlias = Callable[[Sequence[ReadPicture], Mapping[str, float]], EmbeddedBatch]
 
 
-def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[dict[str, Any], float]:
+def train(
+    store: Store, *, balanced: bool, notes: Mapping[str, str], executor: Executor = LOCAL
+) -> tuple[dict[str, Any], float]:
     """Learn from all pictures of a collection, graded or not, and embed each of them.
 
     Grades that comparisons probably imply, see :func:`implied_by_comparisons`, take part as if they were given; they
@@ -62,6 +69,8 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
         Whether every grade has the same weight.
     notes : mapping
         Stored with the collection.
+    executor : Executor
+        Where all but the map itself is computed: components, coordinates, fits without a fold, embeddings, estimates.
 
     Returns
     -------
@@ -72,7 +81,7 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
     store.check_counts()
     grades = store.grades()
     graded = ~np.isnan(grades)
-    projection, X = project(store)
+    projection, X = project(store, executor)
     groups = Groups.from_names(np.arange(len(X)), store.groups())
     ranker = fit_ranker(X, grades, groups.codes, balanced=balanced)
     errors = held_out_errors(ranker, grades[graded])
@@ -81,7 +90,7 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
     labels = np.where(graded, grades, implied)
     if not np.isnan(implied).all():
         ranker = fit_ranker(X, labels, groups.codes, balanced=balanced)
-    held_out = _held_out(ranker, X, labels, groups.codes)
+    held_out = _held_out(ranker, X, labels, groups.codes, executor)
     held_out[~graded] = np.nan  # estimates of the others may know what comparisons imply
     model = Model.from_ranker(store.header.fingerprint, projection, ranker)
     nearest = _held_out_nearest(store, ranker, np.flatnonzero(~np.isnan(labels)))
@@ -96,7 +105,7 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
         write_files(store.directory, files)
         # Arrays in another memory layout give other last digits: use the model as every reader will.
         written = read_model(store.directory, name, model.fingerprint, store.header.dim)
-        ids, embedded = store.ids(), _embed_all(written, X, labels, groups, held_out)
+        ids, embedded = store.ids(), _embed_all(written, X, labels, groups, held_out, executor)
         implied_by_id = {ids[i]: float(implied[i]) for i in np.flatnonzero(~np.isnan(implied))}
         store.store_embeddings(name, embedded, grades, error, notes, implied_by_id)
     finally:
@@ -106,10 +115,26 @@ def train(store: Store, *, balanced: bool, notes: Mapping[str, str]) -> tuple[di
     return model.choices(), error
 
 
-def project(store: Store) -> tuple[Projection, NDArray[np.float32]]:
+def project(store: Store, executor: Executor = LOCAL) -> tuple[Projection, NDArray[np.float32]]:
     """Return the principal components of all pictures, and the coordinates (n, p) of all pictures in them."""
-    projection = fit_projection(store.features())
-    return projection, np.vstack([projection(block) for block in store.features()])
+    read, ids = executor.feature_reader(store), store.ids()
+    rows = max(_ROWS_PER_MOMENTS, _ROWS_PER_FEATURE * store.header.dim)
+    parts = [ids[start : start + rows] for start in range(0, len(ids), rows)]
+    ranges = [range(part[0], part[-1] + 1) for part in parts]
+    center = next(store.features(ranges[0])).mean(axis=0)
+    projection = components_of(reduce(add, executor.map(_moments, ranges, read, center)))
+    return projection, np.vstack(list(executor.map(_coordinates, ranges, read, projection)))
+
+
+def _moments(ids: range, read: ReadRange, center: NDArray[np.float32]) -> FeatureMoments:
+    """Return the moments of the features of pictures with ids in a range."""
+    return moments_of(read(ids), center)
+
+
+def _coordinates(ids: range, read: ReadRange, projection: Projection) -> NDArray[np.float32]:
+    """Return the coordinates (b, p) of pictures with ids in a range."""
+    with one_blas_thread():  # others give other last digits
+        return np.vstack([projection(block) for block in read(ids)])
 
 
 def fit_ranker(X: NDArray[np.float32], grades: FloatArray, groups: IntArray | None, *, balanced: bool) -> OrdinalRanker:
@@ -176,12 +201,14 @@ def _known_medians(ranker: OrdinalRanker) -> FloatArray:
     return medians
 
 
-def _held_out(ranker: OrdinalRanker, X: NDArray[np.float32], grades: FloatArray, groups: IntArray | None) -> FloatArray:
+def _held_out(
+    ranker: OrdinalRanker, X: NDArray[np.float32], grades: FloatArray, groups: IntArray | None, executor: Executor
+) -> FloatArray:
     """Return what each graded picture is without its own grade, see :class:`EmbeddedBatch`; NaN for others."""
     metric, graded = ranker.metric_, np.flatnonzero(~np.isnan(grades))
     positions = metric.loo_positions_
     if positions is None:
-        positions = _out_of_fold_positions(metric, X, grades, groups)
+        positions = _out_of_fold_positions(metric, X, grades, groups, executor)
     by_threshold = ranker._held_out.by_threshold[:, : 0 if ranker.grade_distribution_.threshold_weight == 0 else None]
     held_out = np.full((len(X), positions.shape[1] + by_threshold.shape[1]), np.nan)
     held_out[graded] = np.hstack([positions, by_threshold])
@@ -202,7 +229,11 @@ def _held_out_nearest(store: Store, ranker: OrdinalRanker, graded: IntArray) -> 
 
 
 def _out_of_fold_positions(
-    metric: OrdinalMetric, X: NDArray[np.float32], grades: FloatArray, groups: IntArray | None
+    metric: OrdinalMetric,
+    X: NDArray[np.float32],
+    grades: FloatArray,
+    groups: IntArray | None,
+    executor: Executor = LOCAL,
 ) -> FloatArray:
     """Return the ordinal map (n, s) of graded pictures, of which there are many, from fits without their fold."""
     from sklearn.model_selection import GroupKFold
@@ -211,21 +242,41 @@ def _out_of_fold_positions(
     selected = {"kernel": metric.kernel_, "alpha": metric.alpha_, "nu": metric.nu_, "locality": metric.locality_}
     if metric.sharpness_ is not None:
         selected["sharpness"] = metric.sharpness_
-    positions = np.empty((len(graded), s))
+    fold = clone(metric).set_params(**selected, n_components=s)  # a fold may lack a rare grade
     together = graded if groups is None or len(np.unique(groups[graded])) < 2 else groups[graded]
-    folds = GroupKFold(min(_FOLDS, len(np.unique(together))), shuffle=True, random_state=0)
-    for train, held_out in folds.split(graded, groups=together):
-        labels, counts = np.unique(grades[graded[train]], return_counts=True)
-        ideal = metric.label_positions_[np.searchsorted(metric.labels_, labels)]
-        if len(labels) < 2:  # the only picture of the other grade was held out
-            positions[held_out] = ideal
-            continue
-        fold = clone(metric).set_params(**selected, n_components=s)  # a fold may lack a rare grade
-        fold.fit(X[graded[train]], grades[graded[train]], X[np.isnan(grades)] if metric.nu_ > 0 else None)
-        # Other frequencies turn the ideal positions of the grades a little, or flip their axes.
-        u, _, vt = np.linalg.svd(fold.label_positions_.T @ (counts[:, None] * ideal))
-        positions[held_out] = fold.transform(X[graded[held_out]])[:, :s] @ (u @ vt)
+    splitter = GroupKFold(min(_FOLDS, len(np.unique(together))), shuffle=True, random_state=0)
+    folds, positions = list(splitter.split(graded, groups=together)), np.empty((len(graded), s))
+    unlabeled = X[np.isnan(grades)] if metric.nu_ > 0 else None
+    ideal = metric.label_positions_[np.searchsorted(metric.labels_, grades[graded])]
+    fits = executor.map(_fit_without_fold, folds, fold, X[graded], grades[graded], unlabeled, ideal)
+    for (_, held_out), found in zip(folds, fits, strict=True):
+        positions[held_out] = found
     return positions
+
+
+def _fit_without_fold(
+    fold: tuple[IntArray, IntArray],
+    metric: OrdinalMetric,
+    X: NDArray[np.float32],
+    grades: FloatArray,
+    unlabeled: NDArray[np.float32] | None,
+    ideal: FloatArray,
+) -> FloatArray:
+    """Fit an unfitted metric to the training rows of a fold, and return the ordinal map (h, s) of the held-out rows.
+
+    ``ideal`` (n, s) are the positions of the grades of all rows, to whose axes the map is turned.
+    """
+    train, held_out = fold
+    labels, first, counts = np.unique(grades[train], return_index=True, return_counts=True)
+    ideal = ideal[train[first]]
+    if len(labels) < 2:  # the only picture of the other grade was held out
+        return np.repeat(ideal, len(held_out), axis=0)
+    with one_blas_thread():  # others give other last digits
+        fitted = clone(metric).fit(X[train], grades[train], unlabeled)
+        found = fitted.transform(X[held_out])[:, : ideal.shape[1]]
+    # Other frequencies turn the ideal positions of the grades a little, or flip their axes.
+    u, _, vt = np.linalg.svd(fitted.label_positions_.T @ (counts[:, None] * ideal))
+    return np.asarray(found @ (u @ vt))
 
 
 def _metric(balanced: bool) -> OrdinalMetric:
@@ -233,14 +284,33 @@ def _metric(balanced: bool) -> OrdinalMetric:
 
 
 def _embed_all(
-    model: Model, X: NDArray[np.float32], grades: FloatArray, groups: Groups, held_out: FloatArray
+    model: Model,
+    X: NDArray[np.float32],
+    grades: FloatArray,
+    groups: Groups,
+    held_out: FloatArray,
+    executor: Executor,
 ) -> Iterator[EmbeddedBatch]:
     blocks = [slice(start, start + _ROWS_PER_BLOCK) for start in range(0, len(X), _ROWS_PER_BLOCK)]
-    vectors = np.vstack([model.embed_projected(X[rows]) for rows in blocks])
+    vectors = np.vstack(list(executor.map(_embed, (X[rows] for rows in blocks), model)))
     graded, ids = ~np.isnan(grades), np.arange(len(X))
     known = Embeddings(ids[graded], grades[graded], np.full(graded.sum(), np.nan), vectors[graded])
     estimator = GradeEstimator(build_index(known, model), model, groups)
-    for rows in blocks:
-        without_grade, by_threshold = split_held_out(vectors[rows], held_out[rows], model.n_order)
-        estimates = estimator.estimate(without_grade, ids[rows], by_threshold)
-        yield EmbeddedBatch(vectors[rows], estimates.columns(), held_out[rows])
+    queries = ((vectors[rows], held_out[rows], ids[rows]) for rows in blocks)
+    for rows, estimates in zip(blocks, executor.map(_estimate, queries, estimator, model.n_order), strict=True):
+        yield EmbeddedBatch(vectors[rows], estimates, held_out[rows])
+
+
+def _embed(X: NDArray[np.float32], model: Model) -> NDArray[np.float32]:
+    """Return the embeddings (b, s + d) of coordinates (b, p)."""
+    with one_blas_thread():  # others give other last digits
+        return model.embed_projected(X)
+
+
+def _estimate(
+    queries: tuple[NDArray[np.float32], FloatArray, IntArray], estimator: GradeEstimator, n_order: int
+) -> FloatArray:
+    """Return the estimates (b, 3) of pictures with these embeddings, held-out values and ids."""
+    vectors, held_out, ids = queries
+    without_grade, by_threshold = split_held_out(vectors, held_out, n_order)
+    return estimator.estimate(without_grade, ids, by_threshold).columns()

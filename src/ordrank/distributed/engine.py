@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +21,8 @@ logger = logging.getLogger(__name__)
 # Results combined in one task: matrices, and small results, for which a task costs more than the sum.
 FAN_IN = 4
 SMALL_FAN_IN = 32
+# Tasks in flight: bounds the results that a slow caller leaves in memory.
+MAX_PENDING = 128
 
 
 def import_distributed() -> Any:
@@ -65,7 +69,23 @@ class Engine:
 
     def broadcast(self, value: Any) -> Any:
         """Return a future of a value that passes the scheduler once; workers copy it from each other."""
-        return self.submit(identity, value)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # this is how to send it only once
+            return self.submit(identity, value)
+
+    def map_in_order(self, task: Callable[..., Any], blocks: Iterable[Any], *common: Any) -> Iterator[Any]:
+        """Yield ``task(block, *common)`` for each block, in order; blocks are taken as results are.
+
+        What the tasks have in common is broadcast. Errors of Dask are translated.
+        """
+        with self.translate_errors():
+            shared, pending = [self.broadcast(value) for value in common], deque[Any]()
+            for block in blocks:
+                pending.append(self.submit(task, block, *shared))
+                if len(pending) >= MAX_PENDING:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
 
     def tree_reduce(self, combine: Callable[..., Any], futures: Sequence[Any], fan_in: int = FAN_IN) -> Any:
         """Return ``combine(*results)`` by a tree of tasks, which bounds memory; the client computes the root."""
