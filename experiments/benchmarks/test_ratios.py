@@ -24,8 +24,9 @@ SAMPLES, QUERIES = 60_000, 1000
 
 
 @pytest.fixture(autouse=True)
-def _all_cores():
-    """Give BLAS the cores that tests in parallel do without."""
+def _all_cores(monkeypatch):
+    """Give back the cores that tests in parallel do without."""
+    monkeypatch.delenv("OMP_NUM_THREADS")
     with threadpool_limits(cpu_count()):
         yield
 

@@ -250,3 +250,13 @@ def test_squares_with_the_same_root_are_ties(k):
 def test_graded_only_excludes_other_conditions(other):
     with pytest.raises(InputError, match="graded_only excludes other conditions"):
         Filter(graded_only=True, **other)
+
+
+def test_many_queries_are_searched_in_as_many_threads_as_allowed(monkeypatch):
+    few, many = 2 * index_module._QUERIES_PER_THREAD - 1, 10**6
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert [index_module._count_threads(n) for n in (1, few, many)] == [1, 1, 3]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert index_module._count_threads(many) == 1
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert 1 <= index_module._count_threads(many) <= index_module._MAX_THREADS

@@ -13,6 +13,7 @@ vectors of a leaf are compared by :mod:`ordrank.neighbors._leaf_search`; identic
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -230,12 +231,14 @@ class ExactIndex:
 
 
 def _count_threads(n_queries: int) -> int:
-    """Return the number of threads that search for so many queries."""
+    """Return the number of threads that search for so many queries; ``OMP_NUM_THREADS`` limits it, as that of BLAS."""
     if n_queries < 2 * _QUERIES_PER_THREAD:
         return 1
     from joblib import cpu_count  # late: the query of a command needs no joblib
 
-    return min(int(cpu_count()), _MAX_THREADS, n_queries // _QUERIES_PER_THREAD)
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    n_cores = max(1, int(given)) if given.isdecimal() else int(cpu_count())
+    return min(n_cores, _MAX_THREADS, n_queries // _QUERIES_PER_THREAD)
 
 
 def _checked_vectors(vectors: NDArray[np.floating]) -> tuple[NDArray[np.floating], FloatArray]:
