@@ -223,6 +223,10 @@ def test_a_collection_of_a_million_grows_in_proportion():
     found = results("large_collection")
     assert [row["pictures"] for row in found["rows"]] == [10_000, 100_000, 1_000_000]
     assert all(exponent <= 1.1 for exponent in found["exponents"].values())
+    *_, before, last = found["rows"]
+    for name, values in before.items():
+        for unit in values if isinstance(values, dict) else ():
+            assert last[name][unit] <= 10**1.1 * values[unit], (name, unit)
     assert found["rows"][-1]["query"]["p99"] <= 200
 
 

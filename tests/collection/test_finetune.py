@@ -77,6 +77,15 @@ class TestAdopted:
         fit(None, trained)
         assert info(trained).features == tuned.network
 
+    @pytest.mark.slow
+    def test_workers_of_a_cluster_read_pictures_with_the_network(self, trained, tuned, tmp_path):
+        new = draw_files(tmp_path / "new", range(50, 53))
+        copy = shutil.copytree(trained, tmp_path / "copy")
+        fit(tmp_path / "new", trained, workers=1)
+        fit(tmp_path / "new", copy, n_jobs=1)
+        np.testing.assert_array_equal(features_of(trained), features_of(copy))
+        assert set(new) <= names(trained)
+
     def test_a_moved_collection_takes_its_network_along(self, trained, tuned, pictures, tmp_path):
         new = draw_files(tmp_path / "new", range(50, 51))
         before = rank(trained, [str(tmp_path / "new" / new[0])])

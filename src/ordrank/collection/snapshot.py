@@ -249,9 +249,9 @@ class Snapshot:
 
     def warm_up(self) -> str | None:
         """Compute what the first queries need, so that forked processes share it; return the name of the model."""
-        _ = self.orders.grade
+        _ = self.orders.grade, self.images.by_name, self.images.by_content
         if self.space is not None:
-            _ = self.space.positions
+            _ = self.space.positions, self._index.labels
         return self.header.model
 
     def find_row(self, picture: int | str) -> int | None:
