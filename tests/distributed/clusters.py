@@ -25,11 +25,17 @@ def two_workers(memory_limit=10**9):
     ):
         client.wait_for_workers(2, timeout=60)
         yield client
+        loop = cluster._loop_runner._loop_thread
+        if not loop._thread.is_alive():
+            loop.join()  # raises what has ended it
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client():
-    """Return a client of a shared cluster whose workers must not be killed."""
+    """Return a client of a shared cluster whose workers must not be killed.
+
+    Of a module, not of the session: in one session of many, something in thousands of later tests ends its event loop.
+    """
     with two_workers() as client:
         yield client
 
