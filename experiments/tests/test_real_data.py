@@ -83,6 +83,16 @@ class TestUMIST:
         with pytest.raises(InputError, match=f"{name} cannot be read"):
             load_umist(tmp_path)
 
+    def test_damaged_mat_file_raises(self, tmp_path):
+        file, cells = tmp_path / "umist_cropped.mat", np.empty((1, 1), dtype=object)
+        cells[0, 0] = np.random.default_rng(0).integers(256, size=(112, 92, 3)).astype(np.uint8)
+        scipy.io.savemat(file, {"facedat": cells}, do_compression=True)
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1  # of the checksum of the compressed data
+        file.write_bytes(content)
+        with pytest.raises(InputError, match="cannot be read as the cells"):
+            load_umist(tmp_path)
+
     def test_inconsistent_arrays_are_named(self, faces, tmp_path):
         file = tmp_path / "umist_112x92.npz"
         np.savez(file, X=faces[0])
